@@ -99,10 +99,10 @@ func (r Records) check(ctx context.Context, request SchemaCheckRequest) (report 
 		if _, err := r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/schemas/check", idempotent: true}, request, &piece); err != nil {
 			return SchemaReport{}, err
 		}
-		found := append(sum.FirstFailures, piece.Records.FirstFailures...)
+		failures := append(sum.FirstFailures, piece.Records.FirstFailures...)
 		sum = DryRun{
 			Checked: sum.Checked + piece.Records.Checked, Failed: sum.Failed + piece.Records.Failed,
-			FirstFailures: found[:min(len(found), maxFailures)], NextCursor: piece.Records.NextCursor,
+			FirstFailures: failures[:min(len(failures), maxFailures)], NextCursor: piece.Records.NextCursor,
 		}
 		if report = piece; sum.NextCursor == nil {
 			report.Records = sum

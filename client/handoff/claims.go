@@ -109,14 +109,14 @@ func (c *Claims) checkStay() error {
 // isText reports whether s is a valid text claim.
 func isText(s string) bool { return isPrintable(s, maxText) }
 
-// isPrintable reports whether s is 1 to most printable ASCII characters without spaces.
-func isPrintable(s string, most int) bool {
+// isPrintable reports whether s is 1 to maxLength printable ASCII characters without spaces.
+func isPrintable(s string, maxLength int) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
 			return false
 		}
 	}
-	return s != "" && len(s) <= most
+	return s != "" && len(s) <= maxLength
 }
 
 // parseDate accepts only the canonical form.

@@ -233,19 +233,19 @@ func (a *Alerts) update(ctx context.Context, before, now map[key]Condition) (cha
 		if _, is := known[k]; is || !was {
 			continue
 		}
-		one := Told{Condition: c, Severity: severity(c.State), Since: at}
-		if a.send(ctx, a.message(Begun, &one)) != nil {
+		told := Told{Condition: c, Severity: severity(c.State), Since: at}
+		if a.send(ctx, a.message(Begun, &told)) != nil {
 			return changed // sending others would take as long and fail, too
 		}
-		a.set(k, &one)
+		a.set(k, &told)
 		changed = true
 	}
-	for k, one := range known {
+	for k, told := range known {
 		_, was := before[k]
 		if _, is := now[k]; is || was {
 			continue
 		}
-		if a.send(ctx, a.message(Ended, &one)) != nil {
+		if a.send(ctx, a.message(Ended, &told)) != nil {
 			return changed
 		}
 		a.set(k, nil)
@@ -262,13 +262,13 @@ func (a *Alerts) copy() map[key]Told {
 }
 
 // set stores a sent condition; nil removes it.
-func (a *Alerts) set(k key, one *Told) {
+func (a *Alerts) set(k key, told *Told) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if one == nil {
+	if told == nil {
 		delete(a.known, k)
 	} else {
-		a.known[k] = *one
+		a.known[k] = *told
 	}
 }
 
@@ -290,20 +290,20 @@ func severity(s service.State) string {
 }
 
 // message makes an alert.
-func (a *Alerts) message(status string, one *Told) Message {
-	m := Message{Told: *one, Status: status, At: a.Clock().UTC(), Server: a.Server}
-	m.Title = one.Name
-	if one.Subject != "" {
-		m.Title += " (" + one.Subject + ")"
+func (a *Alerts) message(status string, told *Told) Message {
+	m := Message{Told: *told, Status: status, At: a.Clock().UTC(), Server: a.Server}
+	m.Title = told.Name
+	if told.Subject != "" {
+		m.Title += " (" + told.Subject + ")"
 	}
 	m.Title += " on " + a.Server
-	m.Text = one.Says
+	m.Text = told.Says
 	switch {
 	case status == Ended:
 		m.Title = "Ended: " + m.Title
-		m.Text = fmt.Sprintf("It lasted %s. It was: %s", m.At.Sub(one.Since).Round(time.Second), one.Says)
-	case one.Fix != "":
-		m.Text += ". To fix it: " + one.Fix
+		m.Text = fmt.Sprintf("It lasted %s. It was: %s", m.At.Sub(told.Since).Round(time.Second), told.Says)
+	case told.Fix != "":
+		m.Text += ". To fix it: " + told.Fix
 	}
 	return m
 }
@@ -313,8 +313,8 @@ func (a *Alerts) SendTest(ctx context.Context) error {
 	if a.Settings().URL == "" {
 		return errors.New("alerts.url is not set")
 	}
-	one := Told{Condition: Condition{Name: "test", Says: "this is a test: alerts reach you"}, Severity: "warning", Since: a.Clock().UTC()}
-	return a.send(ctx, a.message(Test, &one))
+	told := Told{Condition: Condition{Name: "test", Says: "this is a test: alerts reach you"}, Severity: "warning", Since: a.Clock().UTC()}
+	return a.send(ctx, a.message(Test, &told))
 }
 
 // noRedirects treats a redirect as a failure to accept the alert.
@@ -384,8 +384,8 @@ func (a *Alerts) read() map[key]Told {
 		a.Log.Warn("could not read which alerts were sent", "file", a.File, "error", err)
 		return known
 	}
-	for _, one := range all {
-		known[one.key()] = one
+	for _, told := range all {
+		known[told.key()] = told
 	}
 	return known
 }

@@ -43,8 +43,8 @@ func (c *Config) checked(data string, on engines.List) *check.Server {
 // openForCheck opens a service without changing anything. Generated secrets stay in memory and are removed from the
 // configuration again, because the next service's check must find it as it was. noSecrets replaces all missing
 // secrets by placeholders: the secrets file is broken, which is another finding.
-func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool) (*check.Opened, error) {
-	all := one.generated()
+func openForCheck(ctx context.Context, cfg *Config, data string, noSecrets bool) (*check.Opened, error) {
+	all := cfg.generated()
 	restore := func() {
 		for _, s := range all {
 			if s.Unset {
@@ -52,7 +52,7 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 			}
 		}
 	}
-	o := Options{Config: one, Data: data, LogTo: io.Discard, Mode: ModeCheck}
+	o := Options{Config: cfg, Data: data, LogTo: io.Discard, Mode: ModeCheck}
 	if noSecrets {
 		o.placeholders = withoutSecrets(all)
 	}
@@ -74,8 +74,8 @@ func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	now := a.current()
 	s := now.checked(a.data, a.on)
 	s.Certificates, s.Replication, s.Services, s.Secrets = a.certificates, a.replication, a.cfg.Services, a.cfg.generated()
-	found := check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, now.report)
-	return append(append(found, a.alerts.Findings()...), a.reloadFindings()...)
+	findings := check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, now.report)
+	return append(append(findings, a.alerts.Findings()...), a.reloadFindings()...)
 }
 
 // rules returns the rules about the settings that belong to no service. Services add their own: service.Service.Rules.
@@ -176,8 +176,8 @@ func (c *Config) rules(report conf.Report) (all []conf.Rule) { //nolint:funlen /
 		})
 	}
 	all = append(all, c.addressRules()...)
-	for _, one := range c.enabled() {
-		all = append(all, c.serviceRules(one)...)
+	for _, svc := range c.enabled() {
+		all = append(all, c.serviceRules(svc)...)
 	}
 	return all
 }
@@ -198,14 +198,14 @@ func (c *Config) addressRules() (all []conf.Rule) {
 }
 
 // serviceRules returns the rules about the server's settings that follow from a service.
-func (c *Config) serviceRules(one service.Service) (all []conf.Rule) {
-	if one.LargestRequest != nil {
+func (c *Config) serviceRules(s service.Service) (all []conf.Rule) {
+	if s.LargestRequest != nil {
 		all = append(all, conf.Rule{
-			Settings: []string{"server.request_memory", one.Name}, When: "server.request_memory below the largest request of " + one.Name, Refuses: true,
+			Settings: []string{"server.request_memory", s.Name}, When: "server.request_memory below the largest request of " + s.Name, Refuses: true,
 			Says: func() string {
-				largest := one.LargestRequest()
+				largest := s.LargestRequest()
 				least := largest + largest/6 + 1 // the reserve is an eighth
-				return conf.Says(c.Server.RequestMemory >= 1 && c.Server.RequestMemory < least, fmt.Sprintf("must be at least %d, for the largest request within the limits of %s", least, one.Name))()
+				return conf.Says(c.Server.RequestMemory >= 1 && c.Server.RequestMemory < least, fmt.Sprintf("must be at least %d, for the largest request within the limits of %s", least, s.Name))()
 			},
 		})
 	}
@@ -220,19 +220,19 @@ func (c *Config) protocolPath() string {
 		return ""
 	}
 	lower := strings.ToLower(u.Path) + "/"
-	first, found := len(lower), ""
+	first, conflict := len(lower), ""
 	for _, s := range c.enabled() {
 		for _, path := range s.ProtocolPaths {
 			if i := strings.Index(lower, path+"/"); i >= 0 && i < first {
-				first, found = i, path+", the path of "+s.Name
+				first, conflict = i, path+", the path of "+s.Name
 			}
 		}
 	}
-	if found == "" {
+	if conflict == "" {
 		return ""
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path[:first], "/"), ""
-	return fmt.Sprintf("must not contain %s, which the server appends: write %s", found, u)
+	return fmt.Sprintf("must not contain %s, which the server appends: write %s", conflict, u)
 }
 
 // samePlace compares URLs without regard to slashes at the end.

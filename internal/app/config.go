@@ -193,10 +193,10 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	c := NewConfig(services)
 	report, err := conf.Load(c.sections(), conf.Options{File: file, Environ: environ, Flags: flags, Aliases: c.aliases()})
 	var problems []conf.Problem
-	var wrong *conf.Error
+	var invalid *conf.Error
 	switch {
-	case errors.As(err, &wrong):
-		problems = wrong.Problems
+	case errors.As(err, &invalid):
+		problems = invalid.Problems
 	case err != nil:
 		return nil, report, err
 	}
@@ -274,27 +274,27 @@ func (s *Server) isLocal() bool {
 
 // check returns problems with single settings, with keys relative to the section. Combinations are in Config.rules.
 func (s *Server) check() (problems conf.Problems) {
-	wrong := problems.Addf
-	s.checkAddresses(wrong)
-	s.checkTLS(wrong)
-	s.checkDomain(wrong)
+	addf := problems.Addf
+	s.checkAddresses(addf)
+	s.checkTLS(addf)
+	s.checkDomain(addf)
 	if s.DocumentsLink != "" && !conf.IsURL(s.DocumentsLink) {
-		wrong("documents_link", "is not a URL that begins with https:// or http://")
+		addf("documents_link", "is not a URL that begins with https:// or http://")
 	}
 	if s.MaxRequests < 1 {
-		wrong("max_requests", "must be at least 1")
+		addf("max_requests", "must be at least 1")
 	}
 	if s.RequestMemory < 1 {
-		wrong("request_memory", "must be at least 1")
+		addf("request_memory", "must be at least 1")
 	}
 	for key, d := range map[string]time.Duration{"queue_wait": s.QueueWait, "drain_delay": s.DrainDelay, "shutdown_grace": s.ShutdownGrace} {
 		if d < 0 {
-			wrong(key, "must not be negative")
+			addf(key, "must not be negative")
 		}
 	}
 	for key, d := range map[string]time.Duration{"header_timeout": s.HeaderTimeout, "client_grace": s.ClientGrace, "idle_timeout": s.IdleTimeout} {
 		if d <= 0 {
-			wrong(key, "must be more than 0")
+			addf(key, "must be more than 0")
 		}
 	}
 	return problems
@@ -315,59 +315,59 @@ func (s *Server) shortTokens() (all []shortToken) {
 	return all
 }
 
-// checkAddresses checks addresses, URLs and networks. wrong adds a problem.
-func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {
+// checkAddresses checks addresses, URLs and networks. addf adds a problem.
+func (s *Server) checkAddresses(addf func(key, format string, args ...any)) {
 	for key, addr := range map[string]string{"listen": s.Listen, "admin_listen": s.AdminListen, "internal_listen": s.InternalListen, "http_listen": s.HTTPListen} {
 		if addr == "" && key != "listen" {
 			continue
 		}
 		_, port, err := net.SplitHostPort(addr)
 		if _, noPort := strconv.ParseUint(port, 10, 16); err != nil || noPort != nil {
-			wrong(key, "must be host:port, e.g. 127.0.0.1:8000")
+			addf(key, "must be host:port, e.g. 127.0.0.1:8000")
 		}
 	}
 	if s.PublicURL != "" {
 		u, err := url.Parse(s.PublicURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-			wrong("public_url", "must be a URL, e.g. https://sync.example.org, with only an optional port and path")
+			addf("public_url", "must be a URL, e.g. https://sync.example.org, with only an optional port and path")
 		}
 	}
 	for key, networks := range map[string][]string{"trusted_proxies": s.TrustedProxies, "console_networks": s.ConsoleNetworks} {
 		for _, p := range networks {
 			if _, err := web.NewResolver("", []string{p}); err != nil {
-				wrong(key, "invalid value %q: expected an IP address or a network, e.g. 10.0.0.0/8", p)
+				addf(key, "invalid value %q: expected an IP address or a network, e.g. 10.0.0.0/8", p)
 			}
 		}
 	}
 }
 
 // checkTLS checks only that the files can be read; a start and holdfast check parse them.
-func (s *Server) checkTLS(wrong func(key, format string, args ...any)) {
+func (s *Server) checkTLS(addf func(key, format string, args ...any)) {
 	for key, file := range map[string]string{"tls_cert_file": s.TLSCert, "tls_key_file": s.TLSKey} {
 		if _, err := os.Stat(file); file != "" && err != nil {
-			wrong(key, "cannot read %s: %v", file, fileError(err))
+			addf(key, "cannot read %s: %v", file, fileError(err))
 		}
 	}
 }
 
 // checkDomain checks the settings for ACME. It sends no request.
-func (s *Server) checkDomain(wrong func(key, format string, args ...any)) {
+func (s *Server) checkDomain(addf func(key, format string, args ...any)) {
 	if s.Domain == "" {
 		return
 	}
 	u, err := url.Parse("https://" + s.Domain)
 	if err != nil || u.Hostname() != s.Domain || s.Domain != strings.ToLower(s.Domain) || net.ParseIP(s.Domain) != nil ||
 		!strings.Contains(strings.Trim(s.Domain, "."), ".") || strings.Contains(s.Domain, "*") {
-		wrong("domain", "must be a lower-case host name without a port, e.g. sync.example.org")
+		addf("domain", "must be a lower-case host name without a port, e.g. sync.example.org")
 	}
 	if u, err := url.Parse(s.ACMEDirectory); err != nil || u.Host == "" || u.Scheme != "https" {
-		wrong("acme_directory", "must be a URL that begins with https://")
+		addf("acme_directory", "must be a URL that begins with https://")
 	}
 	if s.ACMEEmail != "" && !strings.Contains(s.ACMEEmail, "@") {
-		wrong("acme_email", "must be an e-mail address")
+		addf("acme_email", "must be an e-mail address")
 	}
 	if _, err := os.Stat(s.ACMERootFile); s.ACMERootFile != "" && err != nil {
-		wrong("acme_root_file", "cannot read %s: %v", s.ACMERootFile, fileError(err))
+		addf("acme_root_file", "cannot read %s: %v", s.ACMERootFile, fileError(err))
 	}
 }
 

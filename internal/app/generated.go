@@ -73,8 +73,8 @@ func (a *App) isNew(s *service.Service) bool {
 
 // startSecrets warns about a short master secret and verifies all secrets; see secrets.Guard.Start.
 func (a *App) startSecrets(ctx context.Context) error {
-	if says := secrets.ShortMaster(a.cfg.Server.MasterSecret.Reveal()); says != "" {
-		a.log.Warn(says, "setting", secrets.Master)
+	if warning := secrets.ShortMaster(a.cfg.Server.MasterSecret.Reveal()); warning != "" {
+		a.log.Warn(warning, "setting", secrets.Master)
 	}
 	return a.guard.Start(ctx)
 }

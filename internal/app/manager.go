@@ -122,21 +122,21 @@ func (a *App) reload(ctx context.Context) (done overview.Reloaded, err error) {
 
 // refuseReload logs the problems and keeps them for the checks. It returns the error for an operator.
 func (a *App) refuseReload(err error) error {
-	says := err.Error()
-	if wrong, ok := errors.AsType[*conf.Error](err); ok {
-		says = wrong.Problems[0].String()
-		if n := len(wrong.Problems); n > 1 {
-			says = fmt.Sprintf("%d problems, the first: %s", n, says)
+	text := err.Error()
+	if invalid, ok := errors.AsType[*conf.Error](err); ok {
+		text = invalid.Problems[0].String()
+		if n := len(invalid.Problems); n > 1 {
+			text = fmt.Sprintf("%d problems, the first: %s", n, text)
 		}
-		for _, p := range wrong.Problems[1:] {
+		for _, p := range invalid.Problems[1:] {
 			a.log.Error("configuration", "problem", p.String())
 		}
 	}
-	a.log.Error("reload refused: the old settings stay in use", "problem", says)
+	a.log.Error("reload refused: the old settings stay in use", "problem", text)
 	a.reloads.refused.Store(&service.Finding{
-		State: service.Wrong, What: "reload", Says: "refused: " + says, Fix: "correct the configuration, and reload it again",
+		State: service.Wrong, What: "reload", Says: "refused: " + text, Fix: "correct the configuration, and reload it again",
 	})
-	return errcode.New(errcode.Invalid, "nothing was applied: "+says)
+	return errcode.New(errcode.Invalid, "nothing was applied: "+text)
 }
 
 // readAgain reads and checks the new configuration, and applies it only if everything is valid. Generated secrets,
@@ -162,8 +162,8 @@ func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error)
 	conf.Keep(next.sections(), running.sections())
 	// Check again, because settings that require a restart keep their old values.
 	unnoted := next.report
-	if wrong := next.problems(&unnoted); len(wrong) > 0 {
-		return overview.Reloaded{}, &conf.Error{Problems: wrong}
+	if problems := next.problems(&unnoted); len(problems) > 0 {
+		return overview.Reloaded{}, &conf.Error{Problems: problems}
 	}
 	if a.certificates != nil {
 		if err := a.certificates.Reload(); err != nil {

@@ -30,9 +30,9 @@ const (
 // limitMemory sets the runtime's memory limit unless GOMEMLIMIT is set. adjust updates the limit to the cache sizes,
 // so that garbage does not fill memory that caches may need.
 func (a *App) limitMemory() (adjust func()) {
-	now, most, outside := a.memoryNeeded()
+	now, maximum, outside := a.memoryNeeded()
 	group, limited := cgroupLimit("/proc/self/cgroup", "/sys/fs/cgroup")
-	limit, ceiling := a.logLimit(now, most, outside, group, limited)
+	limit, ceiling := a.logLimit(now, maximum, outside, group, limited)
 	if a.limit != "" {
 		return func() {}
 	}
@@ -49,7 +49,7 @@ func (a *App) limitMemory() (adjust func()) {
 }
 
 // logLimit chooses and logs the memory limit and its ceiling. group is the cgroup limit, if limited.
-func (a *App) logLimit(now, most, outside, group int64, limited bool) (limit, ceiling int64) {
+func (a *App) logLimit(now, maximum, outside, group int64, limited bool) (limit, ceiling int64) {
 	var attrs []slog.Attr
 	ceiling = math.MaxInt64
 	if limited {
@@ -61,12 +61,12 @@ func (a *App) logLimit(now, most, outside, group int64, limited bool) (limit, ce
 	switch {
 	case a.limit != "":
 		limit, source = debug.SetMemoryLimit(-1), "GOMEMLIMIT"
-		attrs = append(attrs, slog.Int64("settings_need", most+outside))
-	case ceiling < most:
+		attrs = append(attrs, slog.Int64("settings_need", maximum+outside))
+	case ceiling < maximum:
 		level, source = slog.LevelWarn, "cgroup"
-		attrs = append(attrs, slog.Int64("settings_need", most+outside), slog.String("hint", "lower server.request_memory, or give the server more memory"))
+		attrs = append(attrs, slog.Int64("settings_need", maximum+outside), slog.String("hint", "lower server.request_memory, or give the server more memory"))
 	default: // enough: the limit rises as caches fill
-		attrs = append(attrs, slog.Int64("grows_with_caches_to", most))
+		attrs = append(attrs, slog.Int64("grows_with_caches_to", maximum))
 	}
 	attrs = append([]slog.Attr{slog.Int64("bytes", limit), slog.String("source", source)}, attrs...)
 	a.log.LogAttrs(context.Background(), level, "memory limit", attrs...)
@@ -74,22 +74,22 @@ func (a *App) logLimit(now, most, outside, group int64, limited bool) (limit, ce
 }
 
 // memoryNeeded returns the heap needed with current and with full caches, and the memory needed outside the heap.
-func (a *App) memoryNeeded() (now, most, outside int64) {
+func (a *App) memoryNeeded() (now, maximum, outside int64) {
 	now = baseMemory + a.current().Server.RequestMemory
 	for _, d := range a.databases() {
 		h, o := d.Memory()
 		now += h
 		outside += o
 	}
-	most = now + OperatorMemory
+	maximum = now + OperatorMemory
 	for _, s := range a.opened {
 		if s.Caches != nil {
 			n, m := s.Caches()
 			now += n
-			most += m
+			maximum += m
 		}
 	}
-	return now, most, outside
+	return now, maximum, outside
 }
 
 // cgroupLimit returns the smallest memory limit of the process's cgroups, v1 or v2. procFile lists the cgroups; root

@@ -26,8 +26,8 @@ func (a *App) observe() {
 		set(float64(idle), d.Service, "idle")
 	}), "service", "state")
 	m.Gauge("holdfast_db_connections_max", "Maximum number of active database connections.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
-		_, _, most := d.Connections()
-		set(float64(most), d.Service)
+		_, _, maximum := d.Connections()
+		set(float64(maximum), d.Service)
 	}), "service")
 	m.Total("holdfast_db_connection_waits_total", "Statements that waited for a database connection.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
 		n, _ := d.Waits()

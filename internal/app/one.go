@@ -37,12 +37,12 @@ func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) 
 		return nil, fmt.Errorf("%s has no owners with names", o.Service.Name)
 	}
 	options.Mode = ModeCopyRead
-	one, err := OpenOne(ctx, in, options)
+	opened, err := OpenOne(ctx, in, options)
 	if err != nil {
 		return nil, err
 	}
-	c.Owners, c.OwnersIn = owners(one.Database.Rows(nil)), in
-	return one.Close, nil
+	c.Owners, c.OwnersIn = owners(opened.Database.Rows(nil)), in
+	return opened.Close, nil
 }
 
 // outdatedError means that a command needs a migration first.
@@ -54,14 +54,14 @@ func (e *outdatedError) Error() string {
 
 // OpenTarget is OpenOne for the target of a copy. Only copies create it.
 func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
-	one, err := OpenOne(ctx, name, o)
+	opened, err := OpenOne(ctx, name, o)
 	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
 		return nil, fmt.Errorf("--to: %s does not exist: run the command without --verify first", missing.Path)
 	}
 	if outdated, ok := errors.AsType[*outdatedError](err); ok {
 		return nil, fmt.Errorf("--to: the tables in %s are missing or not up to date: run the command without --verify first", outdated.where)
 	}
-	return one, err
+	return opened, err
 }
 
 // OpenOne opens the service name in one of the modes for copies. To read, it returns an error if a migration is pending.
@@ -74,17 +74,17 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	if len(a.opened) != 1 || len(a.databases()) != 1 {
 		return nil, errors.Join(fmt.Errorf("%s is disabled: set %s.enabled", name, name), a.Close())
 	}
-	one := &One{Service: o.Config.Services[0], Database: a.databases()[0], app: a}
+	opened := &One{Service: o.Config.Services[0], Database: a.databases()[0], app: a}
 	if o.Mode == ModeCopyRead {
-		pending, err := one.Database.Pending(ctx)
+		pending, err := opened.Database.Pending(ctx)
 		if err == nil && len(pending) > 0 {
-			err = &outdatedError{name, one.Database.Where}
+			err = &outdatedError{name, opened.Database.Where}
 		}
 		if err != nil {
 			return nil, errors.Join(err, a.Close())
 		}
 	}
-	return one, nil
+	return opened, nil
 }
 
 // OpenServices opens the services that are enabled, e.g. after a restore.

@@ -182,11 +182,11 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 	}
 	for _, s := range a.opened {
 		if s.Start != nil {
-			one, err := s.Start(ctx)
+			stopService, err := s.Start(ctx)
 			if err != nil {
 				return nil, errors.Join(err, stop())
 			}
-			stops = append(stops, one)
+			stops = append(stops, stopService)
 		}
 		stops = append(stops, a.beginRuns(ctx, s.Name, s.operations)) // end before the service
 	}

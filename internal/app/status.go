@@ -139,15 +139,15 @@ func (p *pageText) begin(title string) {
 func (a *App) status(base string) serverStatus {
 	all := serverStatus{Status: "ready", Services: []serviceStatus{}, Documents: a.current().Server.DocumentsLink}
 	for _, s := range a.opened {
-		one := serviceStatus{Name: s.Name, Title: s.Name, Status: "ready"}
+		status := serviceStatus{Name: s.Name, Title: s.Name, Status: "ready"}
 		if !a.ready.isReady(s.Name) {
-			one.Status, all.Status = "not ready", "not ready"
+			status.Status, all.Status = "not ready", "not ready"
 		}
 		if s.Client != nil {
 			c := s.Client(base)
-			one.Title, one.Setting, one.Address, one.text, one.guide = c.Title, c.Setting, c.Address, c.Text, c.Guide
+			status.Title, status.Setting, status.Address, status.text, status.guide = c.Title, c.Setting, c.Address, c.Text, c.Guide
 		}
-		all.Services = append(all.Services, one)
+		all.Services = append(all.Services, status)
 	}
 	return all
 }
@@ -161,19 +161,19 @@ func (s *serverStatus) page(base string) []byte {
 	if s.console != "" {
 		put("<p>Manage it in the <a href=\"%[1]s\">console</a>: %[1]s</p>\n", s.console)
 	}
-	for _, one := range s.Services {
-		put("<section>\n<h2>%s</h2>\n<p class=\"name\">%s: %s</p>\n", one.Title, one.Name, one.Status)
-		if one.Address != "" {
-			put("<p>%s:</p>\n", one.text)
-			if one.Setting != "" {
-				put("<pre>%s</pre>\n<p>to</p>\n", one.Setting)
+	for _, status := range s.Services {
+		put("<section>\n<h2>%s</h2>\n<p class=\"name\">%s: %s</p>\n", status.Title, status.Name, status.Status)
+		if status.Address != "" {
+			put("<p>%s:</p>\n", status.text)
+			if status.Setting != "" {
+				put("<pre>%s</pre>\n<p>to</p>\n", status.Setting)
 			}
-			put("<pre><a href=\"%[1]s\">%[1]s</a></pre>\n", one.Address)
-		} else if one.text != "" {
-			put("<p>%s.</p>\n", one.text)
+			put("<pre><a href=\"%[1]s\">%[1]s</a></pre>\n", status.Address)
+		} else if status.text != "" {
+			put("<p>%s.</p>\n", status.text)
 		}
-		if one.guide != "" {
-			put("<p>Guide: the file <code>%s</code> that comes with Holdfast.</p>\n", one.guide)
+		if status.guide != "" {
+			put("<p>Guide: the file <code>%s</code> that comes with Holdfast.</p>\n", status.guide)
 		}
 		put("</section>\n")
 	}

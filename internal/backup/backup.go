@@ -126,12 +126,12 @@ func (b *Server) hold(ctx context.Context, o Options) (held context.Context, rel
 		if s.Files == nil || o.WithoutFiles {
 			continue
 		}
-		one, end, err := s.Files.Hold(ctx)
+		holding, end, err := s.Files.Hold(ctx)
 		if err != nil {
 			release()
 			return nil, nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
-		ctx, releases = one, append(releases, end) //nolint:fatcontext // it ends when the hold of any service ends
+		ctx, releases = holding, append(releases, end) //nolint:fatcontext // it ends when the hold of any service ends
 	}
 	return ctx, release, nil
 }

@@ -94,9 +94,9 @@ func databasesIn(known []service.Backup, data string, server []*engine.Database)
 			}
 		}
 	}
-	for _, one := range server {
-		d := get(engine.FileName(one.Service))
-		d.Where, d.IsElsewhere = one.Where, !one.Embedded()
+	for _, db := range server {
+		d := get(engine.FileName(db.Service))
+		d.Where, d.IsElsewhere = db.Where, !db.Embedded()
 	}
 	for _, d := range byFile {
 		all = append(all, *d)
@@ -190,17 +190,17 @@ func readNewer(ctx context.Context, c Checked, known replica.Names, recorded []s
 }
 
 // missingIn finds databases of the server that are in none of these backups.
-func missingIn(known []service.Backup, data string, server []*engine.Database) (found []service.Finding) {
+func missingIn(known []service.Backup, data string, server []*engine.Database) (findings []service.Finding) {
 	all, err := databasesIn(known, data, server)
 	if err != nil {
 		return []service.Finding{{State: service.Warning, What: "backup", Says: err.Error(), Fix: "move the file away; databases that were dismissed must be dismissed again"}}
 	}
 	for _, d := range all {
 		if d.NeedsBackup() {
-			found = append(found, d.finding())
+			findings = append(findings, d.finding())
 		}
 	}
-	return found
+	return findings
 }
 
 // finding reports a database without a new backup.

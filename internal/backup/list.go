@@ -72,15 +72,15 @@ func Check(ctx context.Context, c Checked, now time.Time) []service.Finding {
 	}
 	name := location.Name(s.URL)
 	f := service.Finding{State: service.Warning, What: "backup", Fix: "see whether " + name + " can be reached and written; backup.url names it"}
-	content, wrong := Location{Clouds: c.Clouds, What: "backup", Holds: "backups", URL: s.URL, Data: data, Spool: spool(data, s.URL)}.Inspect(ctx)
-	if wrong != nil {
-		f = *wrong
+	content, problem := Location{Clouds: c.Clouds, What: "backup", Holds: "backups", URL: s.URL, Data: data, Spool: spool(data, s.URL)}.Inspect(ctx)
+	if problem != nil {
+		f = *problem
 	}
 	if failed := s.Failure(data); failed != nil {
 		f.Says = failed.Text()
 		return []service.Finding{f}
 	}
-	if wrong != nil {
+	if problem != nil {
 		return []service.Finding{f}
 	}
 	if len(content.Points) == 0 {
@@ -102,7 +102,7 @@ func Check(ctx context.Context, c Checked, now time.Time) []service.Finding {
 }
 
 // describeVerified says whether this server verified a backup by a restore. Names of points have milliseconds.
-func describeVerified(data, address string, backup time.Time) (says string, isDamaged bool) {
+func describeVerified(data, address string, backup time.Time) (text string, isDamaged bool) {
 	for _, v := range Verified(data, address) {
 		switch {
 		case v.Backup.UnixMilli() != backup.UnixMilli():
@@ -127,7 +127,7 @@ type Location struct {
 }
 
 // Inspect returns the content, or why the URL cannot be used.
-func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *service.Finding) {
+func (l Location) Inspect(ctx context.Context) (c replica.Content, problem *service.Finding) {
 	name := location.Name(l.URL)
 	f := &service.Finding{State: service.Warning, What: l.What, Fix: "see whether " + name + " can be reached and written; " + l.What + ".url names it"}
 	if err := location.Outside(l.URL, l.Data); err != nil {

@@ -187,9 +187,9 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 		name := engine.FileName(d.Service)
 		o.Files[name], o.Order = d.File(), append(o.Order, name)
 	}
-	for _, one := range b.Services {
-		if one.Files != nil && one.Files.Bodies != nil {
-			o.Bodies[one.Name] = *one.Files.Bodies
+	for _, running := range b.Services {
+		if running.Files != nil && running.Files.Bodies != nil {
+			o.Bodies[running.Name] = *running.Files.Bodies
 		}
 	}
 	o.Target, closeIt, err = b.Clouds.Open(ctx, s.URL)

@@ -134,18 +134,18 @@ func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what
 		return nil, err
 	}
 	v := Verifying{Clouds: server.Clouds, URL: settings.URL, Known: server.Known, Trust: trust, At: at, Temporary: into, Progress: progress}
-	found, err := v.verify(ctx)
+	findings, err := v.verify(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var damages []string
-	for _, f := range found {
+	for _, f := range findings {
 		if f.State == service.Wrong {
 			damages = append(damages, f.What+": "+f.Says)
 		}
 	}
 	server.RecordVerified(settings.URL, v.point, strings.Join(damages, "; "))
-	return found, nil
+	return findings, nil
 }
 
 // State returns the state now. It does not wait for a backup.

@@ -88,12 +88,12 @@ func NewestVerified(data, address string) (newest time.Time) {
 
 // Verified returns the verifications of backups at a URL, by backup time in Unix nanoseconds.
 func Verified(data, address string) map[int64]Verification {
-	name, found := location.Name(address), map[int64]Verification{}
+	name, verifications := location.Name(address), map[int64]Verification{}
 	all, _ := readVerified(data)
 	for _, v := range all {
 		if v.URL == name {
-			found[v.Backup.UnixNano()] = v
+			verifications[v.Backup.UnixNano()] = v
 		}
 	}
-	return found
+	return verifications
 }

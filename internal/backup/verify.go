@@ -46,7 +46,7 @@ type Verifying struct {
 func Verify(ctx context.Context, v Verifying) ([]service.Finding, error) { return v.verify(ctx) }
 
 // verify reads a backup completely and returns a finding for each of its files.
-func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err error) {
+func (v *Verifying) verify(ctx context.Context) (findings []service.Finding, err error) {
 	target, closeIt, err := v.Clouds.Open(ctx, v.URL)
 	if err != nil {
 		return nil, err
@@ -81,31 +81,31 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 }
 
 // verifyInto restores each database into a folder of its own, and then moves it to into, from where Bodies reads all.
-func (v *Verifying) verifyInto(ctx context.Context, r replica.Restoring, point replica.Point, into *durable.Folder) (found []service.Finding, err error) {
-	found = append(found, service.Finding{State: service.OK, What: "backup", Says: location.Name(v.URL) + " as of " + service.FormatMoment(point.Time)})
+func (v *Verifying) verifyInto(ctx context.Context, r replica.Restoring, point replica.Point, into *durable.Folder) (findings []service.Finding, err error) {
+	findings = append(findings, service.Finding{State: service.OK, What: "backup", Says: location.Name(v.URL) + " as of " + service.FormatMoment(point.Time)})
 	var restored []string
 	for _, name := range slices.Sorted(maps.Keys(point.Files)) {
 		f := v.verifyDatabase(ctx, r, into, name)
 		if of, ok := engine.ServiceOf(name); ok && f.State != service.Wrong {
 			restored = append(restored, of)
 		}
-		found = append(found, f)
+		findings = append(findings, f)
 	}
 	if len(point.Files) == 0 {
-		found = append(found, service.Finding{
+		findings = append(findings, service.Finding{
 			State: service.Warning, What: "databases", Says: "the backup contains no SQLite database, so none was read",
 			Fix: "back up databases on servers with their own tools; holdfast backup list shows which backups have databases",
 		})
 	}
 	if len(point.Also) > 0 {
-		found = append(found, v.verifySecrets(ctx, r, into))
+		findings = append(findings, v.verifySecrets(ctx, r, into))
 	} else {
-		found = append(found, noSecrets(location.Name(v.URL)+" as of "+service.FormatMoment(point.Time)))
+		findings = append(findings, noSecrets(location.Name(v.URL)+" as of "+service.FormatMoment(point.Time)))
 	}
 	if v.Bodies != nil {
-		found = append(found, v.verifyBodies(ctx, r, point, into.Path(), restored)...)
+		findings = append(findings, v.verifyBodies(ctx, r, point, into.Path(), restored)...)
 	}
-	return found, ctx.Err()
+	return findings, ctx.Err()
 }
 
 // damageFix is the advice after damage: every file is verified by itself.
@@ -177,7 +177,7 @@ const (
 )
 
 // verifyBodies reads each file that the restored databases refer to.
-func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, point replica.Point, folder string, services []string) (found []service.Finding) {
+func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, point replica.Point, folder string, services []string) (findings []service.Finding) {
 	v.Progress("reading service files")
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -197,14 +197,14 @@ func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, point
 			if err == nil {
 				good++
 			} else if bad++; bad <= mostDamages {
-				found = append(found, service.Finding{State: service.Wrong, What: of + " file", Says: name + ": " + err.Error(), Fix: damageFix})
+				findings = append(findings, service.Finding{State: service.Wrong, What: of + " file", Says: name + ": " + err.Error(), Fix: damageFix})
 			}
 		})
 		return ctx.Err()
 	})
 	running.Wait()
 	if err != nil {
-		return append(found, service.Finding{State: service.Wrong, What: "files", Says: err.Error(), Fix: "restore the backup, which reads them, too"})
+		return append(findings, service.Finding{State: service.Wrong, What: "files", Says: err.Error(), Fix: "restore the backup, which reads them, too"})
 	}
 	f := service.Finding{State: service.OK, What: "files", Says: service.Count(good, "file") + " of services can be read"}
 	if len(services) < len(point.Files) { // only an intact database says which files it needs
@@ -214,7 +214,7 @@ func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, point
 	if bad > 0 {
 		f.State, f.Says, f.Fix = service.Wrong, f.Says+fmt.Sprintf(", and %d cannot", bad), damageFix
 	}
-	return append(found, f)
+	return append(findings, f)
 }
 
 // EachFile calls fn with each file that the services' databases refer to.
@@ -238,11 +238,11 @@ func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 		return err
 	}
 	v := Verifying{Clouds: b.Clouds, URL: s.URL, Known: b.Known, Trust: trust, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}
-	found, err := v.verify(ctx)
+	findings, err := v.verify(ctx)
 	if v.damaged && ctx.Err() == nil {
 		err = errors.Join(err, os.RemoveAll(spool(b.Data, s.URL)))
 	}
-	for _, f := range found {
+	for _, f := range findings {
 		if f.State == service.Wrong {
 			err = errors.Join(err, fmt.Errorf("%s: %s", f.What, f.Says))
 		}

@@ -33,10 +33,10 @@ const maxNotes = 10_000
 // find returns a fresh note. A clock that was set back makes notes stale.
 func (n *notes) find(owner AccountID, name string, now time.Time) (note, bool) {
 	n.mu.Lock()
-	found, ok := n.note[ownedName{owner, name}]
+	entry, ok := n.note[ownedName{owner, name}]
 	n.mu.Unlock()
-	age := now.Sub(found.at)
-	return found, ok && 0 <= age && age < KeyDelay
+	age := now.Sub(entry.at)
+	return entry, ok && 0 <= age && age < KeyDelay
 }
 
 // forget drops a note, so that this process sees its own changes at once.
@@ -48,24 +48,24 @@ func (n *notes) forget(owner AccountID, name string) {
 
 // add caches a bucket's facts. at must precede the read.
 func (n *notes) add(b *Bucket, at time.Time) note {
-	found := note{at: at, bucket: b.ID, hasPolicy: !b.Settings.Policy.IsZero()}
+	entry := note{at: at, bucket: b.ID, hasPolicy: !b.Settings.Policy.IsZero()}
 	if !b.Settings.Notifications.IsZero() {
-		found.rules = &b.Settings.Notifications
+		entry.rules = &b.Settings.Notifications
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.note == nil || len(n.note) == maxNotes {
 		n.note = map[ownedName]note{}
 	}
-	n.note[ownedName{b.Owner, b.Name}] = found
-	return found
+	n.note[ownedName{b.Owner, b.Name}] = entry
+	return entry
 }
 
 // get returns the notice for a write, or nil if the bucket does not exist or publishes no events.
 func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRef) (*Notice, error) {
 	now := s.clock()
-	found, ok := n.find(owner, b.Name, now)
-	if !ok || b.ID != "" && b.ID != found.bucket {
+	entry, ok := n.find(owner, b.Name, now)
+	if !ok || b.ID != "" && b.ID != entry.bucket {
 		read, err := s.store.Bucket(ctx, owner, b.Name)
 		if errors.Is(err, ErrNoBucket) {
 			return nil, nil //nolint:nilnil // the write returns the error
@@ -73,18 +73,18 @@ func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRe
 		if err != nil {
 			return nil, err
 		}
-		found = n.add(&read, now)
+		entry = n.add(&read, now)
 	}
-	if found.rules == nil || b.ID != "" && b.ID != found.bucket {
+	if entry.rules == nil || b.ID != "" && b.ID != entry.bucket {
 		return nil, nil //nolint:nilnil // no events
 	}
-	return &Notice{Owner: owner, Bucket: BucketRef{Name: b.Name, ID: found.bucket}, Rules: found.rules}, nil
+	return &Notice{Owner: owner, Bucket: BucketRef{Name: b.Name, ID: entry.bucket}, Rules: entry.rules}, nil
 }
 
 // IsPlain reports whether the bucket was read within KeyDelay and has no policy.
 func (s *Service) IsPlain(owner AccountID, name string) bool {
-	found, ok := s.notes.find(owner, name, s.clock())
-	return ok && !found.hasPolicy
+	entry, ok := s.notes.find(owner, name, s.clock())
+	return ok && !entry.hasPolicy
 }
 
 // Note caches settings that were read at the given time.

@@ -263,11 +263,11 @@ type EventBacklog struct {
 	Oldest      Moment // 0 if none
 }
 
-// DropEvents also drops a destination's oldest events if it has more than most.
-func (s *Service) DropEvents(ctx context.Context, before Moment, most int64) (dropped []EventBacklog, dead int64, err error) {
+// DropEvents also drops a destination's oldest events if it has more than limit.
+func (s *Service) DropEvents(ctx context.Context, before Moment, limit int64) (dropped []EventBacklog, dead int64, err error) {
 	all, err := s.store.Backlogs(ctx)
 	for _, b := range all {
-		excess := max(b.Events-most, 0)
+		excess := max(b.Events-limit, 0)
 		if excess == 0 && b.Oldest >= before {
 			continue
 		}

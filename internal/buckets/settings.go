@@ -148,20 +148,20 @@ type SettingProblem struct {
 
 // CheckSettings applies the rules for new settings to all stored settings. Its error means that a rule could not be
 // applied, e.g. because the database was unavailable.
-func (b *Bucket) CheckSettings(ctx context.Context, r *SettingRules) (wrong []SettingProblem, err error) {
+func (b *Bucket) CheckSettings(ctx context.Context, r *SettingRules) (problems []SettingProblem, err error) {
 	for _, k := range AllSettings() {
 		if !k.isSet(b) {
 			continue
 		}
 		err := k.check(ctx, b, r)
 		if code := errcode.Of(err); k.Setting == SettingPolicy && err != nil && code != errcode.Invalid {
-			return wrong, err
+			return problems, err
 		}
 		if err != nil {
-			wrong = append(wrong, SettingProblem{k.Setting, cmp.Or(errcode.Message(err), err.Error())})
+			problems = append(problems, SettingProblem{k.Setting, cmp.Or(errcode.Message(err), err.Error())})
 		}
 	}
-	return wrong, nil
+	return problems, nil
 }
 
 // ImportNote says what the last import from another server left out of a bucket, and why. It is stored with the bucket,

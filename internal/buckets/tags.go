@@ -48,22 +48,22 @@ func (e *TagError) Error() string {
 	return "the value of a tag is not up to 256 letters, digits, spaces and _.:/=+-@"
 }
 
-// TagsOf converts a list of tags to a map and checks them. most is MaxObjectTags or MaxBucketTags.
-func TagsOf(list []Tag, most int) (map[string]string, *TagError) {
-	tags := make(map[string]string, min(len(list), most))
+// TagsOf converts a list of tags to a map and checks them. limit is MaxObjectTags or MaxBucketTags.
+func TagsOf(list []Tag, limit int) (map[string]string, *TagError) {
+	tags := make(map[string]string, min(len(list), limit))
 	for _, t := range list {
 		if _, ok := tags[t.Key]; ok {
 			return nil, &TagError{Problem: TagTwice}
 		}
 		tags[t.Key] = t.Value
 	}
-	return tags, CheckTags(tags, most)
+	return tags, CheckTags(tags, limit)
 }
 
 // CheckTags applies S3's rules for tags: the number, lengths and characters, and no "aws:" names.
-func CheckTags(tags map[string]string, most int) *TagError {
-	if len(tags) > most {
-		return &TagError{TagsTooMany, most}
+func CheckTags(tags map[string]string, limit int) *TagError {
+	if len(tags) > limit {
+		return &TagError{TagsTooMany, limit}
 	}
 	for k, v := range tags {
 		switch {

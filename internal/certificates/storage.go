@@ -174,15 +174,15 @@ func (s *storage) List(_ context.Context, prefix string, recursive bool) (keys [
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]bool{}
+	names := map[string]bool{}
 	for key := range s.unsaved {
 		if rest, below := strings.CutPrefix(key, prefix+"/"); below {
 			first, _, deeper := strings.Cut(rest, "/")
 			if recursive || !deeper {
-				found[key] = true
+				names[key] = true
 			}
 			if deeper {
-				found[path.Join(prefix, first)] = true
+				names[path.Join(prefix, first)] = true
 			}
 		}
 	}
@@ -194,16 +194,16 @@ func (s *storage) List(_ context.Context, prefix string, recursive bool) (keys [
 		if err != nil {
 			return err
 		}
-		found[path.Join(prefix, filepath.ToSlash(rest))] = true
+		names[path.Join(prefix, filepath.ToSlash(rest))] = true
 		if d.IsDir() && !recursive {
 			return fs.SkipDir
 		}
 		return nil
 	})
-	if len(found) > 0 && errors.Is(err, fs.ErrNotExist) {
+	if len(names) > 0 && errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return slices.Sorted(maps.Keys(found)), err
+	return slices.Sorted(maps.Keys(names)), err
 }
 
 // Lock waits for the lock until ctx ends.

@@ -48,8 +48,8 @@ type Entry struct {
 
 func (e *Entry) Text() string {
 	var all []string
-	for _, one := range e.What {
-		all = append(all, one.Name+"="+one.Value)
+	for _, named := range e.What {
+		all = append(all, named.Name+"="+named.Value)
 	}
 	return strings.Join(all, ", ")
 }
@@ -78,11 +78,11 @@ func (l *Log) Add(ctx context.Context, c *service.Change) {
 // attributes renames values that would replace an attribute with the same name.
 func attributes(e *Entry, err error) []any {
 	all := []any{"who", e.Who, "service", e.Service, "page", e.Page, "action", e.Action}
-	for _, one := range e.What {
-		if slices.Contains([]string{"who", "service", "page", "action", "error", "client_address"}, one.Name) {
-			one.Name = "input_" + one.Name
+	for _, named := range e.What {
+		if slices.Contains([]string{"who", "service", "page", "action", "error", "client_address"}, named.Name) {
+			named.Name = "input_" + named.Name
 		}
-		all = append(all, one.Name, one.Value)
+		all = append(all, named.Name, named.Value)
 	}
 	if err != nil {
 		all = append(all, "error", err)
@@ -105,19 +105,19 @@ type Filter struct {
 	Limit              int
 }
 
-func (l *Log) List(f *Filter) (found []Entry) {
+func (l *Log) List(f *Filter) (entries []Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.load()
 	for _, e := range slices.Backward(l.all) {
-		if len(found) == f.Limit {
+		if len(entries) == f.Limit {
 			break
 		}
 		if f.selects(&e) {
-			found = append(found, e)
+			entries = append(entries, e)
 		}
 	}
-	return found
+	return entries
 }
 
 func (f *Filter) selects(e *Entry) bool {

@@ -27,9 +27,9 @@ const (
 func (e *Entry) shorten() {
 	what := e.What
 	e.What = nil
-	for _, one := range what[:min(len(what), maxWhat)] {
-		one.Name, one.Value = short(one.Name), short(one.Value)
-		e.What = append(e.What, one)
+	for _, named := range what[:min(len(what), maxWhat)] {
+		named.Name, named.Value = short(named.Name), short(named.Value)
+		e.What = append(e.What, named)
 	}
 	for _, text := range []*string{&e.Who, &e.Service, &e.Page, &e.Action, &e.Failed, &e.Address} {
 		*text = short(*text)

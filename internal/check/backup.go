@@ -16,13 +16,13 @@ import (
 )
 
 // Backup reads a backup's databases and secrets file, and reports damage.
-func Backup(ctx context.Context, dir string, progress func(string)) (found []service.Finding, err error) {
+func Backup(ctx context.Context, dir string, progress func(string)) (findings []service.Finding, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	if backup.IsPartial(dir) {
-		found = append(found, service.Finding{
+		findings = append(findings, service.Finding{
 			State: service.Wrong, What: "backup", Says: dir + " is not complete: its backup was interrupted", Fix: "move it away, e.g. with mv " + dir + " " + dir + ".old, and make a new backup",
 		})
 	}
@@ -35,7 +35,7 @@ func Backup(ctx context.Context, dir string, progress func(string)) (found []ser
 		databases++
 		file := filepath.Join(dir, e.Name())
 		progress("reading " + file)
-		found = append(found, verifyFile(ctx, name+" database", file))
+		findings = append(findings, verifyFile(ctx, name+" database", file))
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -54,19 +54,19 @@ func Backup(ctx context.Context, dir string, progress func(string)) (found []ser
 		f.State, f.Says, f.Fix = service.Wrong, path+": "+service.Reason(err), "use another backup"
 	}
 	if databases == 0 && errors.Is(err, fs.ErrNotExist) {
-		return append(found, service.Finding{
+		return append(findings, service.Finding{
 			State: service.Wrong, What: "backup", Says: dir + " is not a backup: it contains neither a database nor " + secrets.File,
 			Fix: "name a single backup's folder, not the parent folder",
 		}), nil
 	}
-	found = append(found, f)
+	findings = append(findings, f)
 	if databases == 0 {
-		found = append(found, service.Finding{
+		findings = append(findings, service.Finding{
 			State: service.Warning, What: "databases", Says: dir + " contains no SQLite database",
 			Fix: "holdfast backups do not include PostgreSQL and Spanner databases",
 		})
 	}
-	return found, nil
+	return findings, nil
 }
 
 // verifyFile reads a database file completely. what begins the finding.

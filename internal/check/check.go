@@ -32,21 +32,21 @@ func Configuration(file string, report conf.Report, err error) []service.Finding
 	if file != "" {
 		from = file + " and environment"
 	}
-	var found []service.Finding
-	if wrong, ok := errors.AsType[*conf.Error](err); ok {
-		for _, p := range wrong.Problems {
-			found = append(found, problem(service.Wrong, p))
+	var findings []service.Finding
+	if invalid, ok := errors.AsType[*conf.Error](err); ok {
+		for _, p := range invalid.Problems {
+			findings = append(findings, problem(service.Wrong, p))
 		}
 	} else {
-		found = append(found, service.Finding{State: service.OK, What: "configuration", Says: "read from " + from})
+		findings = append(findings, service.Finding{State: service.OK, What: "configuration", Says: "read from " + from})
 	}
 	for _, p := range report.Warnings {
-		found = append(found, problem(service.Warning, p))
+		findings = append(findings, problem(service.Warning, p))
 	}
 	for _, p := range report.Notes {
-		found = append(found, problem(service.Warning, p))
+		findings = append(findings, problem(service.Warning, p))
 	}
-	return found
+	return findings
 }
 
 // problem names the setting, or else the line or variable where the problem is.
@@ -142,30 +142,30 @@ type folder struct{ what, dir string }
 // Run checks everything in a server's configuration: files, addresses, databases, other servers.
 func Run(ctx context.Context, s *Server, o Options) []service.Finding {
 	c := &check{Server: s, Options: o, own: service.CheckFolder("data folder", s.Data, chooseFolder)}
-	found := c.secrets()
+	findings := c.secrets()
 	var databases []service.Finding
 	for _, s := range c.Services {
 		databases = append(databases, c.service(ctx, s)...)
 	}
 	if c.secretsLost {
-		found = c.missingSecrets(found)
+		findings = c.missingSecrets(findings)
 	}
-	found = slices.Concat(c.checkFolders(), found, databases, c.distributions())
+	findings = slices.Concat(c.checkFolders(), findings, databases, c.distributions())
 	if c.Start {
-		return append(found, c.certificate(ctx)...)
+		return append(findings, c.certificate(ctx)...)
 	}
-	found = slices.Concat(found, c.listeners(ctx), c.certificate(ctx))
+	findings = slices.Concat(findings, c.listeners(ctx), c.certificate(ctx))
 	if c.PublicURL == "" && !listen.IsLoopback(c.Listen) {
-		found = append(found, service.Finding{
+		findings = append(findings, service.Finding{
 			State: service.Warning, What: "server.public_url", Says: "unset: clients get the address that each request was sent to",
 			Fix: "behind a proxy, set it, or trusted_proxies",
 		})
 	}
-	return append(found, c.outside(ctx)...)
+	return append(findings, c.outside(ctx)...)
 }
 
 // Running checks a running server like Run, except for its addresses.
-func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (found []service.Finding) {
+func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (findings []service.Finding) {
 	c := &check{Server: s, own: service.CheckFolder("data folder", s.Data, chooseFolder)}
 	own := c.secrets()
 	for _, p := range slices.Concat(report.Warnings, report.Notes) {
@@ -173,7 +173,7 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 		if name, _, _ := strings.Cut(p.Key, "."); slices.ContainsFunc(c.Services, func(s service.Service) bool { return s.Name == name }) {
 			f.Service = name
 		}
-		found = append(found, f)
+		findings = append(findings, f)
 	}
 	var databases []service.Finding
 	for _, running := range open.Services {
@@ -181,44 +181,44 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 		databases = append(databases, concerning(running.Name, c.opened(limited, open, running))...)
 		cancel()
 	}
-	found = slices.Concat(found, c.checkFolders(), own, databases, c.distributions(), c.certificate(ctx))
-	return append(found, c.outside(ctx)...)
+	findings = slices.Concat(findings, c.checkFolders(), own, databases, c.distributions(), c.certificate(ctx))
+	return append(findings, c.outside(ctx)...)
 }
 
 // concerning names the service of findings.
-func concerning(name string, found []service.Finding) []service.Finding {
-	for i := range found {
-		found[i].Service = name
+func concerning(name string, findings []service.Finding) []service.Finding {
+	for i := range findings {
+		findings[i].Service = name
 	}
-	return found
+	return findings
 }
 
 // outside checks everything beyond this machine's files: replica, backups and other machines.
-func (c *check) outside(ctx context.Context) (found []service.Finding) {
+func (c *check) outside(ctx context.Context) (findings []service.Finding) {
 	if s := c.Replication.State(); s != nil {
-		found = append(found, s.Finding())
+		findings = append(findings, s.Finding())
 	} else {
 		limited, cancel := context.WithTimeout(ctx, serviceTimeout)
-		found = append(found, replication.Check(limited, c.Clouds, &c.Replica, c.Data)...)
+		findings = append(findings, replication.Check(limited, c.Clouds, &c.Replica, c.Data)...)
 		cancel()
 	}
 	limited, cancel := context.WithTimeout(ctx, serviceTimeout)
 	backups := backup.Checked{Settings: &c.Backup, Clouds: c.Clouds, Data: c.Data}
-	found = append(found, backup.Check(limited, backups, time.Now())...)
-	found = append(found, backup.CheckContents(limited, backups, backup.NamesOf(c.Services), c.databases)...)
+	findings = append(findings, backup.Check(limited, backups, time.Now())...)
+	findings = append(findings, backup.CheckContents(limited, backups, backup.NamesOf(c.Services), c.databases)...)
 	cancel()
 	if c.PublicURL != "" {
-		found = append(found, checkPublicURL(ctx, c.PublicURL))
+		findings = append(findings, checkPublicURL(ctx, c.PublicURL))
 	}
 	for _, s := range c.Services {
 		if s.Config.IsEnabled() && s.Import != nil && s.Import.Of == s.Name {
-			found = append(found, concerning(s.Name, importing.Check(c.Data, s.Name))...)
+			findings = append(findings, concerning(s.Name, importing.Check(c.Data, s.Name))...)
 		}
 		if s.Config.IsEnabled() && s.Probe != nil {
-			found = append(found, concerning(s.Name, s.Probe(ctx))...)
+			findings = append(findings, concerning(s.Name, s.Probe(ctx))...)
 		}
 	}
-	return found
+	return findings
 }
 
 // remediable is an error that knows its fix.
@@ -280,15 +280,15 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 			c.held = held
 		}
 	}
-	found := c.opened(ctx, open, opened)
+	findings := c.opened(ctx, open, opened)
 	if c.Deep {
-		found = append(found, c.verify(whole, what, opened.Databases)...)
+		findings = append(findings, c.verify(whole, what, opened.Databases)...)
 	}
-	return found
+	return findings
 }
 
 // verify reads databases completely.
-func (c *check) verify(ctx context.Context, what string, all []*engine.Database) (found []service.Finding) {
+func (c *check) verify(ctx context.Context, what string, all []*engine.Database) (findings []service.Finding) {
 	for _, d := range all {
 		if c.Progress != nil {
 			c.Progress("reading " + d.Where)
@@ -306,9 +306,9 @@ func (c *check) verify(ctx context.Context, what string, all []*engine.Database)
 				f.Fix = "follow the database's manual: rebuild an index (REINDEX), restore a table from a backup"
 			}
 		}
-		found = append(found, f)
+		findings = append(findings, f)
 	}
-	return found
+	return findings
 }
 
 const (
@@ -333,27 +333,27 @@ func damaged(where string, problems []string) string {
 }
 
 // opened checks a service's databases, tables and dependencies.
-func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (found []service.Finding) {
+func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (findings []service.Finding) {
 	what := s.Name + " database"
 	c.databases = append(c.databases, s.Databases...)
 	for _, d := range s.Databases {
 		if d.Embedded() {
 			c.keptIn(what, d.Target.Path)
 		}
-		found = append(found, checkDatabase(ctx, d, what)...)
+		findings = append(findings, checkDatabase(ctx, d, what)...)
 	}
 	isWrong := func(f service.Finding) bool { return f.State == service.Wrong }
-	if slices.ContainsFunc(found, isWrong) {
-		return found
+	if slices.ContainsFunc(findings, isWrong) {
+		return findings
 	}
 	if !c.secretsBroken {
 		more, lost := c.bound(ctx, open.Guard, s.Name)
-		found, c.secretsLost = append(found, more...), c.secretsLost || lost
+		findings, c.secretsLost = append(findings, more...), c.secretsLost || lost
 	}
-	found = append(found, c.writable(ctx, s)...)
-	found = append(found, c.distribution(ctx, s)...)
+	findings = append(findings, c.writable(ctx, s)...)
+	findings = append(findings, c.distribution(ctx, s)...)
 	if s.Inspect == nil {
-		return found
+		return findings
 	}
 	more, err := s.Inspect(ctx)
 	if err != nil {
@@ -363,7 +363,7 @@ func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (f
 		}
 		more = []service.Finding{f}
 	}
-	return append(found, more...)
+	return append(findings, more...)
 }
 
 // writable reports partial copies and services that are read-only for good.
@@ -384,7 +384,7 @@ func (c *check) writable(ctx context.Context, s *service.Running) []service.Find
 }
 
 // bound returns lost if a secret with which data was written no longer exists.
-func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (found []service.Finding, lost bool) {
+func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (findings []service.Finding, lost bool) {
 	all, err := guard.Compare(ctx, name)
 	if errors.Is(err, secrets.ErrNoTable) {
 		return nil, false // a pending migration is another finding
@@ -406,9 +406,9 @@ func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (f
 			f.State = service.Wrong
 			f.Says, f.Fix = secrets.Describe([]secrets.Comparison{secret}, c.Data)
 		}
-		found, lost = append(found, f), lost || secret.Like == secrets.Different && secret.Made
+		findings, lost = append(findings, f), lost || secret.Like == secrets.Different && secret.Made
 	}
-	return found, lost
+	return findings, lost
 }
 
 // checkDatabase connects, and reports pending migrations and connection poolers.
@@ -422,22 +422,22 @@ func checkDatabase(ctx context.Context, d *engine.Database, what string) []servi
 	case len(pending) > 0:
 		return []service.Finding{{State: service.Wrong, What: what, Says: fmt.Sprintf("%s: %s not applied yet", d.Where, service.Count(int64(len(pending)), "migration")), Fix: "run: holdfast migrate"}}
 	}
-	found := service.Finding{State: service.OK, What: what, Says: d.Where + ": reached, tables are up to date"}
+	finding := service.Finding{State: service.OK, What: what, Says: d.Where + ": reached, tables are up to date"}
 	if d.Pooler == nil {
-		return []service.Finding{found}
+		return []service.Finding{finding}
 	}
 	switch pooled, prepares, err := d.Pooler(ctx); {
 	case err != nil:
-		found = service.Finding{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: d.Advice(err)}
+		finding = service.Finding{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: d.Advice(err)}
 	case pooled && prepares:
-		found = service.Finding{
+		finding = service.Finding{
 			State: service.Warning, What: what, Says: d.Where + ": reached through a connection pooler, and statements are prepared",
 			Fix: "add default_query_exec_mode=exec to " + d.Service + ".database_url, unless the pooler keeps prepared statements (PgBouncer 1.21, max_prepared_statements)",
 		}
 	case pooled:
-		found.Says += ", through a connection pooler"
+		finding.Says += ", through a connection pooler"
 	}
-	return []service.Finding{found}
+	return []service.Finding{finding}
 }
 
 // checkPublicURL asks the server through its public URL.

@@ -20,7 +20,7 @@ type distributed struct {
 
 // distribution reads how Citus distributes the service's tables; findings about that come from distributions, when
 // all services are known.
-func (c *check) distribution(ctx context.Context, s *service.Running) (found []service.Finding) {
+func (c *check) distribution(ctx context.Context, s *service.Running) (findings []service.Finding) {
 	for _, d := range s.Databases {
 		if d.Distribution == nil {
 			continue
@@ -28,21 +28,21 @@ func (c *check) distribution(ctx context.Context, s *service.Running) (found []s
 		by, err := d.Distribution(ctx)
 		switch {
 		case err != nil:
-			found = append(found, service.Finding{State: service.Wrong, What: s.Name + " database", Says: d.Where + ": " + err.Error(), Fix: d.Advice(err)})
+			findings = append(findings, service.Finding{State: service.Wrong, What: s.Name + " database", Says: d.Where + ": " + err.Error(), Fix: d.Advice(err)})
 		case by != nil:
 			c.distributed = append(c.distributed, distributed{s.Name, d.Where, by})
 		}
 	}
-	return found
+	return findings
 }
 
 // distributions reports services that share a colocation group, so that moving or splitting shards affects both. The
 // first keeps the group, and the others get a statement that separates them.
-func (c *check) distributions() (found []service.Finding) {
+func (c *check) distributions() (findings []service.Finding) {
 	for i, d := range c.distributed {
 		what := d.service + " tables"
 		for _, p := range d.Problems {
-			found = append(found, service.Finding{State: service.Wrong, What: what, Says: p.Problem, Fix: p.Fix})
+			findings = append(findings, service.Finding{State: service.Wrong, What: what, Says: p.Problem, Fix: p.Fix})
 		}
 		if len(d.Problems) > 0 {
 			continue
@@ -59,9 +59,9 @@ func (c *check) distributions() (found []service.Finding) {
 				f.Says += ": shards are moved and split together"
 			}
 		}
-		found = append(found, f)
+		findings = append(findings, f)
 	}
-	return found
+	return findings
 }
 
 // keeps reports whether a service may keep its colocation group, because it is the last of those that share it.

@@ -53,9 +53,9 @@ func (c *check) obtained(ctx context.Context) service.Finding {
 }
 
 // domain checks that the CA can reach this server.
-func (c *check) domain(ctx context.Context) (found []service.Finding) {
+func (c *check) domain(ctx context.Context) (findings []service.Finding) {
 	if listen.PortOf(c.Listen) != "443" && listen.PortOf(c.HTTPListen) != "80" {
-		found = append(found, service.Finding{
+		findings = append(findings, service.Finding{
 			State: service.Warning, What: domainSetting, Says: "the server listens neither on port 443 nor on port 80, to which the certificate authority connects",
 			Fix: "set server.listen or server.http_listen, or forward one of these ports in a router or a load balancer that does not terminate TLS",
 		})
@@ -64,7 +64,7 @@ func (c *check) domain(ctx context.Context) (found []service.Finding) {
 	defer cancel()
 	names, err := net.DefaultResolver.LookupHost(ctx, c.Domain)
 	if err != nil {
-		return append(found, service.Finding{
+		return append(findings, service.Finding{
 			State: service.Warning, What: domainSetting, Says: c.Domain + " has no address in this machine's DNS", Fix: "add an A or AAAA record that points to this machine",
 		})
 	}
@@ -77,10 +77,10 @@ func (c *check) domain(ctx context.Context) (found []service.Finding) {
 		})
 	}
 	if err == nil && !slices.ContainsFunc(names, isOwn) {
-		found = append(found, service.Finding{
+		findings = append(findings, service.Finding{
 			State: service.Warning, What: domainSetting, Says: c.Domain + " points to " + strings.Join(names, ", ") + ", which are not this machine's addresses",
 			Fix: "correct the DNS record, unless a router forwards ports 443 and 80 from there to this machine",
 		})
 	}
-	return found
+	return findings
 }

@@ -36,14 +36,14 @@ func (c *check) checkFolders() []service.Finding {
 	if own.State == service.Wrong && !c.usesFolder {
 		own.State, own.Says = service.Warning, own.Says+"; this configuration does not use it"
 	}
-	found := []service.Finding{own}
+	findings := []service.Finding{own}
 	for _, f := range c.folders {
 		finding := service.CheckFolder(f.what, f.dir, "choose another file in database_url")
 		if finding.State == service.Wrong {
-			found = append(found, finding)
+			findings = append(findings, finding)
 		}
 	}
-	return found
+	return findings
 }
 
 // isFolderError reports whether an error repeats the finding about the data folder, because a name in that folder is
@@ -57,7 +57,7 @@ func (c *check) isFolderError(err error) bool {
 }
 
 // secrets checks the secrets file.
-func (c *check) secrets() (found []service.Finding) {
+func (c *check) secrets() (findings []service.Finding) {
 	const what = "secrets"
 	path := filepath.Join(c.Data, secrets.File)
 	unset := slices.ContainsFunc(c.Secrets, func(s secrets.Secret) bool { return s.Unset })
@@ -71,30 +71,30 @@ func (c *check) secrets() (found []service.Finding) {
 	switch {
 	case isBroken && unset:
 		c.secretsBroken = true
-		found = append(found, service.Finding{State: service.Wrong, What: what, Says: path + " " + broken.What, Fix: broken.Fix})
+		findings = append(findings, service.Finding{State: service.Wrong, What: what, Says: path + " " + broken.What, Fix: broken.Fix})
 	case isBroken:
-		found = append(found, service.Finding{State: service.Warning, What: what, Says: path + " " + broken.What + "; all secrets are set in the configuration", Fix: broken.Fix})
+		findings = append(findings, service.Finding{State: service.Warning, What: what, Says: path + " " + broken.What + "; all secrets are set in the configuration", Fix: broken.Fix})
 	case err == nil:
-		found = append(found, service.Finding{State: service.OK, What: what, Says: path})
+		findings = append(findings, service.Finding{State: service.OK, What: what, Says: path})
 	case !unset:
-		found = append(found, service.Finding{State: service.OK, What: what, Says: "set in the configuration"})
+		findings = append(findings, service.Finding{State: service.OK, What: what, Says: "set in the configuration"})
 	case errors.Is(err, fs.ErrNotExist):
-		found = append(found, service.Finding{State: service.OK, What: what, Says: path + " will be created at the first start"})
+		findings = append(findings, service.Finding{State: service.OK, What: what, Says: path + " will be created at the first start"})
 	default: // the data folder is not a folder: another finding
 		c.secretsBroken = true
 	}
-	if says := secrets.ShortMaster(cmp.Or(c.Master, values[secrets.Master])); says != "" {
-		found = append(found, service.Finding{
-			State: service.Warning, What: secrets.Master, Says: says,
+	if warning := secrets.ShortMaster(cmp.Or(c.Master, values[secrets.Master])); warning != "" {
+		findings = append(findings, service.Finding{
+			State: service.Warning, What: secrets.Master, Says: warning,
 			Fix: "create a new secret with: openssl rand -hex 32; keep the old secret in server.old_master_secrets for a day",
 		})
 	}
-	return append(found, c.tokens(values[secrets.Admin])...)
+	return append(findings, c.tokens(values[secrets.Admin])...)
 }
 
 // tokens finds operators' tokens that are too short. On loopback the server starts with them, so that check --start only
 // warns; elsewhere it does not start.
-func (c *check) tokens(generated string) (found []service.Finding) {
+func (c *check) tokens(generated string) (findings []service.Finding) {
 	state := service.Wrong
 	if c.Start && listen.IsLoopback(c.AdminListen) {
 		state = service.Warning
@@ -104,23 +104,23 @@ func (c *check) tokens(generated string) (found []service.Finding) {
 		{secrets.Viewer, c.ViewerToken, "whoever guesses it at server.admin_listen can read the console"},
 	} {
 		if short := secrets.ShortToken(t.value); short != "" && c.AdminListen != "" {
-			found = append(found, service.Finding{State: state, What: t.setting, Says: short + ": " + t.says, Fix: "make a new one with: " + secrets.MakeOne})
+			findings = append(findings, service.Finding{State: state, What: t.setting, Says: short + ": " + t.says, Fix: "make a new one with: " + secrets.MakeOne})
 		}
 	}
-	return found
+	return findings
 }
 
 // missingSecrets replaces the first finding about secrets, which says that the file will be created, because data
 // needs the lost one.
-func (c *check) missingSecrets(found []service.Finding) []service.Finding {
+func (c *check) missingSecrets(findings []service.Finding) []service.Finding {
 	path := filepath.Join(c.Data, secrets.File)
-	if _, err := secrets.Read(path); errors.Is(err, fs.ErrNotExist) && len(found) > 0 {
-		found[0] = service.Finding{State: service.Wrong, What: found[0].What, Says: path + " does not exist, and data was written with secrets", Fix: "restore it from a backup"}
+	if _, err := secrets.Read(path); errors.Is(err, fs.ErrNotExist) && len(findings) > 0 {
+		findings[0] = service.Finding{State: service.Wrong, What: findings[0].What, Says: path + " does not exist, and data was written with secrets", Fix: "restore it from a backup"}
 		if left := secrets.Left(c.Data); len(left) > 0 {
-			found[0].Fix = secrets.DescribeLeft(left, path) + "; otherwise " + found[0].Fix
+			findings[0].Fix = secrets.DescribeLeft(left, path) + "; otherwise " + findings[0].Fix
 		}
 	}
-	return found
+	return findings
 }
 
 // certificate checks the certificate from ACME or from files.
@@ -146,11 +146,11 @@ func (c *check) certificate(ctx context.Context) []service.Finding {
 	case err != nil:
 		return finding(service.Reason(err), "name a certificate chain and its private key, both in PEM")
 	case time.Now().After(cert.Leaf.NotAfter):
-		found := finding(c.TLSCert+" expired on "+date(cert.Leaf.NotAfter), "renew it; a running server reads the new file by itself")
+		expired := finding(c.TLSCert+" expired on "+date(cert.Leaf.NotAfter), "renew it; a running server reads the new file by itself")
 		if c.Start { // the server starts, and clients report the problem
-			found[0].State = service.Warning
+			expired[0].State = service.Warning
 		}
-		return found
+		return expired
 	}
 	return []service.Finding{{State: service.OK, What: what, Says: c.TLSCert + " is valid until " + date(cert.Leaf.NotAfter)}}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // listeners tries to listen on each address, or finds out who does.
-func (c *check) listeners(ctx context.Context) (found []service.Finding) {
+func (c *check) listeners(ctx context.Context) (findings []service.Finding) {
 	own := c.instance()
 	// All stay open until the end, as in a server, because two may be equal.
 	var open []net.Listener
@@ -27,13 +27,13 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 		if err == nil {
 			open = append(open, ln)
 			by[ln.Addr().String()] = l.Setting
-			found = append(found, service.Finding{State: service.OK, What: l.Setting, Says: l.Address + " is free"})
+			findings = append(findings, service.Finding{State: service.OK, What: l.Setting, Says: l.Address + " is free"})
 			continue
 		}
 		f, busy := listen.Refused(l, err), errors.Is(err, syscall.EADDRINUSE)
 		if busy {
 			if other := sharedWith(ctx, l.Address, by); other != "" {
-				found = append(found, service.Finding{
+				findings = append(findings, service.Finding{
 					State: service.Wrong, What: l.Setting, Says: l.Address + " is also the address of " + other, Fix: "give each listener its own port",
 				})
 				continue
@@ -46,12 +46,12 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 			}
 		}
 		c.running = c.running || f.State == service.OK
-		found = append(found, f)
+		findings = append(findings, f)
 	}
 	for _, ln := range open {
 		_ = ln.Close()
 	}
-	return append(found, c.holder()...)
+	return append(findings, c.holder()...)
 }
 
 // holder warns about a running server that uses the SQLite files but none of the addresses. It may be this server,
@@ -96,8 +96,8 @@ func sharedWith(ctx context.Context, address string, by map[string]string) strin
 		if err != nil || listen.IsUnspecified(host) || listen.IsUnspecified(otherHost) {
 			return setting
 		}
-		for _, one := range ips {
-			if ip := net.ParseIP(one); ip.IsUnspecified() || ip.Equal(net.ParseIP(otherHost)) {
+		for _, text := range ips {
+			if ip := net.ParseIP(text); ip.IsUnspecified() || ip.Equal(net.ParseIP(otherHost)) {
 				return setting
 			}
 		}

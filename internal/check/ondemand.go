@@ -32,12 +32,12 @@ func (i *OnDemand) Run(ctx context.Context, now clock.Clock, check func(context.
 			return
 		case <-i.asked:
 		}
-		found := check(ctx)
+		findings := check(ctx)
 		if ctx.Err() != nil {
 			return // shutting down: findings may be misleading
 		}
 		i.mu.Lock()
-		i.at, i.found = now(), found
+		i.at, i.found = now(), findings
 		close(i.done)
 		i.done = make(chan struct{})
 		i.mu.Unlock()
@@ -46,12 +46,12 @@ func (i *OnDemand) Run(ctx context.Context, now clock.Clock, check func(context.
 
 // Latest returns the latest findings and their time. If older than oldest, it requests new findings and waits up to
 // patience.
-func (i *OnDemand) Latest(ctx context.Context, now time.Time, oldest, patience time.Duration) (found []service.Finding, at time.Time) {
+func (i *OnDemand) Latest(ctx context.Context, now time.Time, oldest, patience time.Duration) (findings []service.Finding, at time.Time) {
 	i.mu.Lock()
-	found, at, done := i.found, i.at, i.done
+	findings, at, done := i.found, i.at, i.done
 	i.mu.Unlock()
 	if !at.IsZero() && now.Sub(at) < oldest {
-		return found, at
+		return findings, at
 	}
 	select {
 	case i.asked <- struct{}{}:

@@ -163,16 +163,16 @@ func (c *command) verifyBackup() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var found []service.Finding
+			var findings []service.Finding
 			if strings.Contains(address, "://") {
-				found, err = c.verifyURL(cmd.Context(), address, identity, at, &trusted)
+				findings, err = c.verifyURL(cmd.Context(), address, identity, at, &trusted)
 			} else {
-				found, err = check.Backup(cmd.Context(), address, c.step)
+				findings, err = check.Backup(cmd.Context(), address, c.step)
 			}
 			if err != nil {
 				return err
 			}
-			return c.printFindings(found)
+			return c.printFindings(findings)
 		},
 	}
 	cmd.Flags().StringVar(&identity, "identity", "", "decrypt with the private key in `FILE`, created by holdfast backup key")

@@ -24,10 +24,10 @@ func (c *command) problems(ctx context.Context, m *importing.Import, list string
 		all, findings = nil, importing.Findings{}
 		out := bufio.NewWriter(w)
 		for _, p := range m.Parts {
-			if err := p.Source.Problems(ctx, func(found service.Problem) {
-				all.add(found)
-				findings.Add(found)
-				fmt.Fprintf(out, "%s: %s: %s\n", verb(found), found.What, found.Row)
+			if err := p.Source.Problems(ctx, func(problem service.Problem) {
+				all.add(problem)
+				findings.Add(problem)
+				fmt.Fprintf(out, "%s: %s: %s\n", verb(problem), problem.What, problem.Row)
 			}); err != nil {
 				return err
 			}
@@ -66,14 +66,14 @@ type problemKind struct {
 type problemKinds []*problemKind
 
 // add counts a row. Memory stays bounded: rows beyond printedRows are only in the file.
-func (all *problemKinds) add(found service.Problem) {
-	i := slices.IndexFunc(*all, func(k *problemKind) bool { return k.What == found.What && k.Left == found.Left })
+func (all *problemKinds) add(problem service.Problem) {
+	i := slices.IndexFunc(*all, func(k *problemKind) bool { return k.What == problem.What && k.Left == problem.Left })
 	if i < 0 {
-		i, *all = len(*all), append(*all, &problemKind{Problem: found})
+		i, *all = len(*all), append(*all, &problemKind{Problem: problem})
 	}
 	k := (*all)[i]
 	if k.n++; len(k.rows) < printedRows {
-		k.rows = append(k.rows, found.Row)
+		k.rows = append(k.rows, problem.Row)
 	}
 }
 

@@ -142,9 +142,9 @@ func (c *command) check() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Progress = c.step
 			cfg, report, err := app.Load(c.services, c.file, c.env.Environ)
-			var wrong *conf.Error
+			var invalid *conf.Error
 			findings := check.Configuration(c.file, report, err)
-			if err != nil && !errors.As(err, &wrong) {
+			if err != nil && !errors.As(err, &invalid) {
 				return err
 			}
 			if err == nil {

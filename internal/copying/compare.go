@@ -131,8 +131,8 @@ const ownersOfQuery = 200
 func ownersAtOnce(each []rows.Span) (spans []rows.Span) {
 	for some := range slices.Chunk(each, ownersOfQuery) {
 		var span rows.Span
-		for _, one := range some {
-			span.Among = append(span.Among, one.Only)
+		for _, owner := range some {
+			span.Among = append(span.Among, owner.Only)
 		}
 		spans = append(spans, span)
 	}
@@ -246,8 +246,8 @@ func (c *Copy) isReplaced(ctx context.Context, d Difference) (bool, error) {
 	if !c.to.NamesOwners || d.Target.Rows > 0 || len(d.Owner) == 0 {
 		return false, nil
 	}
-	found, err := c.Owners.Find(ctx, []int64{d.Owner[0].(int64)})
-	return len(found) == 1 && found[0].Current != found[0].Number, err
+	owners, err := c.Owners.Find(ctx, []int64{d.Owner[0].(int64)})
+	return len(owners) == 1 && owners[0].Current != owners[0].Number, err
 }
 
 // errEnded ends the other side's read after an error. The first error is returned.

@@ -64,7 +64,7 @@ func (c *Copy) copySpans(ctx context.Context) error {
 // readSpans reads a span after the other, each from its own snapshot, so that no snapshot lives long.
 func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
 	unclean := true // later owners may be partly copied
-	kept, most := time.Now(), rowsOfFirstSpan
+	kept, limit := time.Now(), rowsOfFirstSpan
 	for next := c.state; !next.Copied; unclean = false {
 		if err := c.before("span"); err != nil {
 			return err
@@ -76,13 +76,13 @@ func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
 				return errAgain
 			}
 			isRead = true
-			return c.readSpan(v, &s, most, p)
+			return c.readSpan(v, &s, limit, p)
 		}); err != nil {
 			return err
 		}
 		next = s.next
 		if !c.withNames() {
-			most = rowsOfNextSpan(most, p.sent-before)
+			limit = rowsOfNextSpan(limit, p.sent-before)
 		}
 		if time.Since(kept) < keepLogEvery {
 			continue
@@ -103,8 +103,8 @@ func rowsOfNextSpan(before int, bytes int64) int {
 	return min(2*before, rowsOfSpan)
 }
 
-// readSpan chooses a span with no more than most rows for each table, unless an owner has more, and sends its rows.
-func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
+// readSpan chooses a span with no more than limit rows for each table, unless an owner has more, and sends its rows.
+func (c *Copy) readSpan(v rows.View, s *copiedSpan, limit int, p *pipe) error {
 	g := &c.Groups[s.next.Group]
 	s.group = g
 	if s.next.After != "" {
@@ -113,7 +113,7 @@ func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 			return err
 		}
 	}
-	if err := endSpan(v, g, &s.span, most); err != nil {
+	if err := endSpan(v, g, &s.span, limit); err != nil {
 		return err
 	}
 	switch {
@@ -170,14 +170,14 @@ func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
 
-// endSpan sets the last owner: the first that reaches most rows in any table. It leaves Until nil if all remaining
+// endSpan sets the last owner: the first that reaches limit rows in any table. It leaves Until nil if all remaining
 // owners fit. Groups without owners are a single span.
-func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
+func endSpan(v rows.View, g *rows.Group, span *rows.Span, limit int) error {
 	if g.Owner == 0 {
 		return nil
 	}
 	for _, t := range g.Tables {
-		until, err := v.NthOwner(t, g.Owner, span.After, most)
+		until, err := v.NthOwner(t, g.Owner, span.After, limit)
 		if err != nil {
 			return err
 		}

@@ -248,17 +248,17 @@ func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]ro
 func (c *Copy) put(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) (gone []rows.Row, err error) {
 	w.put = true
 	defer func() { w.put = false }()
-	found := map[string]bool{}
+	present := map[string]bool{}
 	for some := range slices.Chunk(slices.Collect(maps.Values(keys)), 500) {
 		if err := v.Find(t, some, func(p rows.Packed) error {
-			found[p.First(t.Key).Row().Text()] = true
+			present[p.First(t.Key).Row().Text()] = true
 			return w.add(t, p)
 		}); err != nil {
 			return nil, err
 		}
 	}
 	for text, key := range keys {
-		if !found[text] {
+		if !present[text] {
 			gone = append(gone, key)
 		}
 	}

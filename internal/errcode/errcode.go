@@ -110,8 +110,8 @@ func Fix(err error) string {
 			return e.Fix
 		}
 		if all, ok := err.(interface{ Unwrap() []error }); ok {
-			for _, one := range all.Unwrap() {
-				if fix := Fix(one); fix != "" {
+			for _, cause := range all.Unwrap() {
+				if fix := Fix(cause); fix != "" {
 					return fix
 				}
 			}

@@ -67,9 +67,9 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 }
 
 // checkLimit validates a page size.
-func checkLimit(limit, least, most int) error {
-	if limit < least || limit > most {
-		return &ValidationError{Pointer: "/limit", Reason: "must be a whole number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)}
+func checkLimit(limit, minimum, maximum int) error {
+	if limit < minimum || limit > maximum {
+		return &ValidationError{Pointer: "/limit", Reason: "must be a whole number from " + strconv.Itoa(minimum) + " to " + strconv.Itoa(maximum)}
 	}
 	return nil
 }

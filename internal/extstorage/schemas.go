@@ -291,20 +291,20 @@ func (s *Service) check(ctx context.Context, r Request, ns Namespace, document [
 
 // CheckStored validates as many stored records as dry_run_time allows against the active schema. Version 0 means that the
 // namespace has none. The token needs Read.
-func (s *Service) CheckStored(ctx context.Context, r Request, ns Namespace) (v SchemaVersion, found DryRun, err error) {
+func (s *Service) CheckStored(ctx context.Context, r Request, ns Namespace) (v SchemaVersion, result DryRun, err error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
-		return 0, found, err
+		return 0, result, err
 	}
 	err = r.do(ctx, s.dryRuns, func() error {
 		active, err := s.opts.Registry.Active(ctx, p.Owner, ns)
 		if v = active.Version; err != nil || v == 0 {
 			return err
 		}
-		found, _, err = s.dryRun(ctx, p.Owner, Position{Namespace: ns}, active.Document)
+		result, _, err = s.dryRun(ctx, p.Owner, Position{Namespace: ns}, active.Document)
 		return err
 	})
-	return v, found, err
+	return v, result, err
 }
 
 // compare also answers if the active schema is no longer valid.

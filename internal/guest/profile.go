@@ -90,9 +90,9 @@ func (p *Profile) maxQuantity() int {
 
 // checkQuantity returns FieldErrors for a quantity outside the profile's range.
 func (p *Profile) checkQuantity(n int) error {
-	most := p.maxQuantity()
-	if n < min(most, 1) || n > most {
-		return BadMember(fmt.Sprintf("expected 1 to %d", most), "quantity")
+	maximum := p.maxQuantity()
+	if n < min(maximum, 1) || n > maximum {
+		return BadMember(fmt.Sprintf("expected 1 to %d", maximum), "quantity")
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (f *Findings) Save(data, name string) error {
 
 // Check returns the findings of the last import for `holdfast check`; none without an import. Rows are only counted, so
 // the answer is small after any import.
-func Check(data, name string) (found []service.Finding) {
+func Check(data, name string) (findings []service.Finding) {
 	what, file := name+" import", findingsFile(data, name)
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,10 +90,10 @@ func Check(data, name string) (found []service.Finding) {
 		if k.Fix != "" {
 			fix = k.Fix + "; " + fix
 		}
-		found = append(found, service.Finding{
+		findings = append(findings, service.Finding{
 			State: service.Warning, What: what, Fix: fix,
 			Says: fmt.Sprintf("the import of %s %s %s, %s: e.g. %s", f.At.UTC().Format(time.DateOnly), verb, service.Count(k.Rows, "row"), k.What, service.Printable(k.First)),
 		})
 	}
-	return found
+	return findings
 }

@@ -236,13 +236,13 @@ func (c *Cache) victim(tenant string, bytes int) *Entry {
 		sharing++
 	}
 	limited := own > 0 && own+bytes > capacity/sharing
-	var most *Entry
+	var largest *Entry
 	for at := c.recent.Back(); at != nil; at = at.Prev() {
 		switch e := at.Value.(*Entry); { //nolint:forcetypeassert // there are no others
 		case e.users > 0 || limited && e.tenant != tenant:
-		case most == nil || c.tenants[e.tenant] > c.tenants[most.tenant]:
-			most = e
+		case largest == nil || c.tenants[e.tenant] > c.tenants[largest.tenant]:
+			largest = e
 		}
 	}
-	return most
+	return largest
 }

@@ -17,8 +17,8 @@ const (
 // all alternatives.
 func (d *document) probes() (all []any) {
 	for turn := range probeTurns {
-		for _, wrong := range []bool{false, true} {
-			p := prober{document: d, turn: turn, wrong: wrong}
+		for _, invalid := range []bool{false, true} {
+			p := prober{document: d, turn: turn, wrong: invalid}
 			all = append(all, p.value(d.nodes[:1], 0, probeValues))
 			p.narrow = true
 			all = append(all, p.value(d.nodes[:1], 0, MaxDepth+1))
@@ -34,14 +34,14 @@ type prober struct {
 	wrong    bool // leaves have a type that no subschema allows
 }
 
-// value satisfies subschemas that all apply. most limits its nested values.
-func (p *prober) value(nodes []*node, depth, most int) any {
+// value satisfies subschemas that all apply. limit limits its nested values.
+func (p *prober) value(nodes []*node, depth, limit int) any {
 	nodes = closure(nodes)
 	if v, ok := p.given(nodes); ok {
 		return v
 	}
 	members, items := p.members(nodes), itemsOf(nodes)
-	if depth == MaxDepth-1 || most <= 1 || len(members)+len(items) == 0 {
+	if depth == MaxDepth-1 || limit <= 1 || len(members)+len(items) == 0 {
 		return p.end(nodes)
 	}
 	if len(members) == 0 || len(items) > 0 && p.turn%2 == 1 {
@@ -51,7 +51,7 @@ func (p *prober) value(nodes []*node, depth, most int) any {
 		}
 		array := make([]any, count)
 		for i := range array {
-			array[i] = p.value(items, depth+1, p.share(most, count))
+			array[i] = p.value(items, depth+1, p.share(limit, count))
 		}
 		return array
 	}
@@ -61,17 +61,17 @@ func (p *prober) value(nodes []*node, depth, most int) any {
 	}
 	object := make(map[string]any, len(names))
 	for _, name := range names {
-		object[name] = p.value(members[name], depth+1, p.share(most, len(names)))
+		object[name] = p.value(members[name], depth+1, p.share(limit, len(names)))
 	}
 	return object
 }
 
 // share returns how many nested values a member or item may have.
-func (p *prober) share(most, among int) int {
+func (p *prober) share(limit, among int) int {
 	if p.narrow {
-		return most - 1
+		return limit - 1
 	}
-	return (most - 1) / among
+	return (limit - 1) / among
 }
 
 // closure returns the nodes with all that apply to the same values.

@@ -29,13 +29,13 @@ func (s *Schema) search(i *instance, v any) []failure {
 func (e *search) done() bool { return e.left < 0 || len(e.found) >= MaxSchemaFailures }
 
 // within runs fn with at most so many steps, and reports whether they sufficed.
-func (e *search) within(most int, fn func()) bool {
-	last := most >= e.left
-	most = min(most, e.left)
-	e.instance.steps = most
+func (e *search) within(limit int, fn func()) bool {
+	last := limit >= e.left
+	limit = min(limit, e.left)
+	e.instance.steps = limit
 	fn()
 	enough := e.instance.steps >= 0
-	if e.left -= most - max(e.instance.steps, 0); last && !enough {
+	if e.left -= limit - max(e.instance.steps, 0); last && !enough {
 		e.left = -1
 	}
 	return enough
@@ -145,12 +145,12 @@ func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at 
 	}
 	var meant []*santhosh.Schema
 	matching := 0
-	for _, one := range all {
+	for _, alternative := range all {
 		switch {
-		case !e.refuses(one, v):
+		case !e.refuses(alternative, v):
 			matching++
-		case !e.mismatched(one, v):
-			meant = append(meant, one)
+		case !e.mismatched(alternative, v):
+			meant = append(meant, alternative)
 		}
 	}
 	none := failure{at: at, reason: noAlternative(keyword), keyword: keyword}

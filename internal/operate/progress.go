@@ -43,7 +43,7 @@ func (p Progress) Wait(text string) { p.send(Update{Waits: text}) }
 
 // Find reports a row, e.g. a finding. The operation must be declared by WithFound, with the row's type. A command prints
 // a Printed's text at once, unless it prints JSON.
-func (p Progress) Find(found any) { p.send(Update{Found: found}) }
+func (p Progress) Find(value any) { p.send(Update{Found: value}) }
 
 // Printed is a job's row with text for people that ends with a line break.
 type Printed interface{ Text() string }
@@ -64,7 +64,7 @@ type Found struct {
 }
 
 // Row converts a row that the job reported, with the type given to WithFound.
-func (f *Found) Row(found any) Row { return f.fields.row(found) }
+func (f *Found) Row(value any) Row { return f.fields.row(value) }
 
 // WithFound declares a job's rows (Progress.Find), tagged like list rows. With --json the command prints them as
 // lines; the console and the API show the first MaxFound.

@@ -100,8 +100,8 @@ func NewUpload[In any, Out Changed](about About, fn func(context.Context, In, Bo
 	return o
 }
 
-func errLarge(most int64) error {
-	return errcode.Newf(errcode.TooLarge, "the file is larger than %d bytes", most)
+func errLarge(maxBytes int64) error {
+	return errcode.Newf(errcode.TooLarge, "the file is larger than %d bytes", maxBytes)
 }
 
 // bodyReader enforces NewUpload's limits and remembers the first error.

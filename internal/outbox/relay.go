@@ -123,8 +123,8 @@ const (
 )
 
 // pause returns a backoff with up to a quarter of jitter.
-func pause(least, most time.Duration, failures int) time.Duration {
-	p := min(least<<min(failures, 20), most)
+func pause(shortest, longest time.Duration, failures int) time.Duration {
+	p := min(shortest<<min(failures, 20), longest)
 	return p + rand.N(p/4+1)
 }
 
@@ -236,11 +236,11 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	}
 	r.polls = held != 0
 	if first || r.polls {
-		found, err := r.find(ctx)
+		parts, err := r.find(ctx)
 		if err != nil {
 			return err
 		}
-		r.o.Waker.wakeAll(found)
+		r.o.Waker.wakeAll(parts)
 	}
 	dead, backlog, oldest := 0, 0, time.Time{}
 	if r.polls {
@@ -281,28 +281,28 @@ func (r *Relay) look(ctx context.Context, next *time.Time) error {
 	if time.Now().Before(*next) {
 		return nil
 	}
-	found, err := r.find(ctx)
-	r.o.Waker.wakeAll(found)
+	parts, err := r.find(ctx)
+	r.o.Waker.wakeAll(parts)
 	*next = time.Now().Add(r.o.Look)
 	return err
 }
 
 // find returns the partitions with events.
 func (r *Relay) find(ctx context.Context) (Parts, error) {
-	events, found, err := r.o.Box.Next(ctx, Query{Parts: allParts, Limit: Partitions, Now: time.Now()})
+	events, parts, err := r.o.Box.Next(ctx, Query{Parts: allParts, Limit: Partitions, Now: time.Now()})
 	for _, e := range events {
-		found |= PartsOf(Partition(e.Owner, e.Stream))
+		parts |= PartsOf(Partition(e.Owner, e.Stream))
 	}
-	return found, err
+	return parts, err
 }
 
 // Pass publishes all events except in partitions leased elsewhere, and returns their number, even with an error.
 func (r *Relay) Pass(ctx context.Context) (published int, err error) {
-	found, err := r.find(ctx)
+	parts, err := r.find(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return r.round(ctx, found)
+	return r.round(ctx, parts)
 }
 
 // round tries other partitions after a failure, and if those succeed, retries the failed partitions.

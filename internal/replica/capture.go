@@ -220,11 +220,11 @@ func (s *source) clear(except string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting, s.kept, s.snapshot, s.bytes = nil, nil, ltxFile{}, 0
-	found, err := os.ReadDir(s.spool)
+	entries, err := os.ReadDir(s.spool)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	for _, f := range found {
+	for _, f := range entries {
 		if f.Name() != except {
 			err = errors.Join(err, os.Remove(filepath.Join(s.spool, f.Name())))
 		}

@@ -140,9 +140,9 @@ func decodeMarker(text []byte) (m marker, err error) {
 	return m, nil
 }
 
-// limited returns a writer that fails after most bytes.
-func limited(name string, w io.Writer, most int64) io.Writer {
-	return &limitedWriter{name, w, most}
+// limited returns a writer that fails after maxBytes.
+func limited(name string, w io.Writer, maxBytes int64) io.Writer {
+	return &limitedWriter{name, w, maxBytes}
 }
 
 type limitedWriter struct {

@@ -267,8 +267,8 @@ func unneeded(names []string, points map[string]Point, files listed, now current
 			needed[object] = true
 		}
 		for database, place := range p.Files {
-			found, _ := files.leadingTo(database, place, p.suffix())
-			for _, f := range found {
+			leading, _ := files.leadingTo(database, place, p.suffix())
+			for _, f := range leading {
 				needed[f.name] = true
 			}
 		}
@@ -381,8 +381,8 @@ func (rule retention) isDismissed(file string, p Point) bool {
 func candidateOf(name string, p Point, file string, files listed) candidate {
 	c := candidate{name: name, number: p.Number, at: p.Time, whole: true}
 	if place, isDatabase := p.Files[file]; isDatabase {
-		found, err := files.leadingTo(file, place, p.suffix())
-		c.files, c.whole = len(found), err == nil
+		leading, err := files.leadingTo(file, place, p.suffix())
+		c.files, c.whole = len(leading), err == nil
 	}
 	return c
 }

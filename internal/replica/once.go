@@ -64,15 +64,15 @@ func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whol
 	if err != nil {
 		return false, err
 	}
-	found := filesOf(names)[seriesKey(database, c.run, r.keys.suffix())].single()
-	for _, f := range found.sorted {
+	series := filesOf(names)[seriesKey(database, c.run, r.keys.suffix())].single()
+	for _, f := range series.sorted {
 		if f.to > c.txid {
 			if err := r.opts.Target.Delete(ctx, f.name); err != nil {
 				return false, err
 			}
 		}
 	}
-	_, missing := found.cover(c.txid)
+	_, missing := series.cover(c.txid)
 	return missing == nil, nil
 }
 

@@ -173,11 +173,11 @@ type Content struct {
 	Points []Listed  // oldest first
 }
 
-// Points returns up to most verified points, newest first; 0 returns all. known are the files that a point may
+// Points returns up to limit verified points, newest first; 0 returns all. known are the files that a point may
 // contain, and trust says whose signatures count. It returns errcode.NotFound if there is no replica or backup, and
 // Denied if trust does not accept the repository. After another error it returns the points that it had read until then,
 // which are newer than the point that failed.
-func Points(ctx context.Context, t Target, known Names, trust Trust, most int) (all []Point, err error) {
+func Points(ctx context.Context, t Target, known Names, trust Trust, limit int) (all []Point, err error) {
 	from, err := openReader(ctx, t, known, trust)
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func Points(ctx context.Context, t Target, known Names, trust Trust, most int) (
 		return nil, err
 	}
 	for _, l := range slices.Backward(listed) {
-		if most > 0 && len(all) == most {
+		if limit > 0 && len(all) == limit {
 			break
 		}
 		p, err := from.point(ctx, l.name)
@@ -261,24 +261,24 @@ func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error 
 // claim makes the target mine. It returns the signed marker with the repository's ID. It fails if the target belongs to
 // another server, or contains other objects.
 func claim(ctx context.Context, t Target, mine marker, key SigningKey) (marker, error) {
-	found, err := readMarker(ctx, t)
+	mark, err := readMarker(ctx, t)
 	switch {
 	case errcode.Is(err, errcode.NotFound):
-		found.Repository, err = rand.Text(), checkEmpty(ctx, t)
+		mark.Repository, err = rand.Text(), checkEmpty(ctx, t)
 	case err != nil:
-	case found.Server != mine.Server:
+	case mark.Server != mine.Server:
 		err = errcode.New(errcode.Denied, "the target holds another server's data: "+OtherServerFix)
-	case found.Kind != mine.Kind:
-		err = errcode.New(errcode.Denied, "the target holds "+kindName(found)+": a server's replica and backups need separate URLs")
-	case !found.isSigned():
+	case mark.Kind != mine.Kind:
+		err = errcode.New(errcode.Denied, "the target holds "+kindName(mark)+": a server's replica and backups need separate URLs")
+	case !mark.isSigned():
 		err = errcode.New(errcode.Denied, "the target was written by a release that did not sign: "+OtherServerFix+"; holdfast restore --unsigned still reads it")
-	case found.Key != key.Public():
-		err = errcode.Newf(errcode.Denied, "the target was signed with another key, %s: %s, or bring back the data folder's key", found.Key, OtherServerFix)
+	case mark.Key != key.Public():
+		err = errcode.Newf(errcode.Denied, "the target was signed with another key, %s: %s, or bring back the data folder's key", mark.Key, OtherServerFix)
 	}
 	if err != nil {
 		return mine, err
 	}
-	mine.Repository = found.Repository
+	mine.Repository = mark.Repository
 	mine = mine.sign(key)
 	text, err := json.Marshal(mine)
 	if err != nil {
@@ -297,11 +297,11 @@ func kindName(m marker) string { return cmp.Or(m.Kind, "a replica") }
 
 // checkHolder fails if the marker is missing, because the replica was deleted or a disk is not mounted.
 func checkHolder(ctx context.Context, t Target, mine marker) error {
-	found, err := readMarker(ctx, t)
+	mark, err := readMarker(ctx, t)
 	switch {
 	case errcode.Is(err, errcode.NotFound):
 		return errcode.Wrap(errcode.Unavailable, "missing from the target: "+MarkerName, err)
-	case err == nil && found != mine:
+	case err == nil && mark != mine:
 		return errcode.New(errcode.Denied, "another server writes to the replica, perhaps with a copy of this data folder")
 	}
 	return err

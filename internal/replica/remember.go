@@ -97,11 +97,11 @@ func (r *Replica) findNumber(ctx context.Context, listed []listedPoint) error {
 	return nil
 }
 
-// errRolledBack says that found is the newest point although want was published.
-func errRolledBack(found Point, want newestPoint) error {
+// errRolledBack says that newest is the newest point although want was published.
+func errRolledBack(newest Point, want newestPoint) error {
 	has := "it has none"
-	if found.Number > 0 {
-		has = "its newest is " + found.newest().String()
+	if newest.Number > 0 {
+		has = "its newest is " + newest.newest().String()
 	}
 	return errcode.Newf(errcode.Denied, "the target lacks the restore point %s: %s. Somebody deleted or withholds points, or brought back an older state", want, has)
 }
@@ -119,13 +119,13 @@ func checkNewest(points map[string]Point, newest Point) error {
 	if _, ok := points[pointName(newest)]; ok {
 		return nil
 	}
-	var found Point
+	var point Point
 	for _, p := range points {
-		if p.Number > found.Number {
-			found = p
+		if p.Number > point.Number {
+			point = p
 		}
 	}
-	return errRolledBack(found, newest.newest())
+	return errRolledBack(point, newest.newest())
 }
 
 // Expected is a point that a repository must have, or a later one. A zero member expects nothing.

@@ -100,10 +100,10 @@ func (r *Replica) confirm(ctx context.Context, s *source) error {
 	if err != nil {
 		return err
 	}
-	found := filesOf(names)[seriesKey(s.name, run, r.keys.suffix())]
-	_, missing := found.cover(resumed)
+	series := filesOf(names)[seriesKey(s.name, run, r.keys.suffix())]
+	_, missing := series.cover(resumed)
 	last := ltx.TXID(0)
-	for _, f := range found.sorted {
+	for _, f := range series.sorted {
 		last = max(last, f.to)
 	}
 	s.confirmed(missing == nil && last == resumed)

@@ -208,9 +208,9 @@ func Check(ctx context.Context, clouds location.Clouds, s *Settings, data string
 		return nil
 	}
 	name := location.Name(s.URL)
-	content, wrong := backup.Location{Clouds: clouds, What: "replica", Holds: "replica", URL: s.URL, Data: data, Spool: filepath.Join(data, spoolFolder)}.Inspect(ctx)
-	if wrong != nil {
-		return []service.Finding{*wrong}
+	content, problem := backup.Location{Clouds: clouds, What: "replica", Holds: "replica", URL: s.URL, Data: data, Spool: filepath.Join(data, spoolFolder)}.Inspect(ctx)
+	if problem != nil {
+		return []service.Finding{*problem}
 	}
 	f := service.Finding{State: service.OK, What: "replica", Says: name + " has no restore point yet"}
 	switch n := len(content.Points); {

@@ -25,20 +25,20 @@ func Retained(data string, b *backup.Settings, r *Settings, at time.Time, moved 
 		return nil, err
 	}
 	if len(moved) > 0 {
-		known = slices.DeleteFunc(known, func(one service.Backup) bool { return one.Has != nil && !containsAny(one.Has, moved) })
+		known = slices.DeleteFunc(known, func(k service.Backup) bool { return k.Has != nil && !containsAny(k.Has, moved) })
 	}
 	seen := map[string]bool{}
-	for i, one := range known {
-		if !location.IsURL(one.Path) {
-			all = append(all, service.Retained{Kind: service.InBackup, Where: one.Path, At: one.At})
+	for i, k := range known {
+		if !location.IsURL(k.Path) {
+			all = append(all, service.Retained{Kind: service.InBackup, Where: k.Path, At: k.At})
 			continue
 		}
-		if seen[one.Path] {
+		if seen[k.Path] {
 			continue
 		}
-		seen[one.Path] = true
-		there := service.Retained{Kind: service.InBackup, Where: one.Path}
-		if b.URL != "" && one.Path == location.Name(b.URL) {
+		seen[k.Path] = true
+		there := service.Retained{Kind: service.InBackup, Where: k.Path}
+		if b.URL != "" && k.Path == location.Name(b.URL) {
 			if there.Until, err = until(b.Keep, at, 0, pause(known[i:])); err != nil {
 				return nil, err
 			}
@@ -89,9 +89,9 @@ func containsAny(has, files []string) bool {
 // pause returns the time between the latest two backups to the same place, at least a day.
 func pause(newestFirst []service.Backup) time.Duration {
 	const usual = 24 * time.Hour
-	for _, one := range newestFirst[1:] {
-		if one.Path == newestFirst[0].Path {
-			return max(usual, newestFirst[0].At.Sub(one.At))
+	for _, b := range newestFirst[1:] {
+		if b.Path == newestFirst[0].Path {
+			return max(usual, newestFirst[0].At.Sub(b.At))
 		}
 	}
 	return usual

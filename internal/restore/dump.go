@@ -61,22 +61,22 @@ type Dump struct {
 
 // target returns the PostgreSQL database that the services share, or errcode.Invalid.
 func (d *Dump) target() (*engine.Database, error) {
-	var found *engine.Database
+	var shared *engine.Database
 	for _, s := range d.Services {
 		for _, db := range s.Databases {
 			switch {
 			case db.Target.Kind != engine.Postgres:
-			case found == nil:
-				found = db
-			case found.Target.URL != db.Target.URL:
-				return nil, errcode.Newf(errcode.Invalid, "the services use several databases, %s and %s: name the dump's services with --service", found.Where, db.Where)
+			case shared == nil:
+				shared = db
+			case shared.Target.URL != db.Target.URL:
+				return nil, errcode.Newf(errcode.Invalid, "the services use several databases, %s and %s: name the dump's services with --service", shared.Where, db.Where)
 			}
 		}
 	}
-	if found == nil {
+	if shared == nil {
 		return nil, errcode.New(errcode.Invalid, "no service uses PostgreSQL: set the database_url of each service to the new, empty database first")
 	}
-	return found, nil
+	return shared, nil
 }
 
 // Check returns where the dump will be restored, without credentials, or why not. Nothing is changed.
@@ -225,11 +225,11 @@ func pgRestore(ctx context.Context, address, file string) error {
 			address = u.String()
 		}
 	}
-	var says bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, "--single-transaction", "--exit-on-error", "--no-owner", "--dbname="+address, file)
-	cmd.Env, cmd.Stderr = env, &says
+	cmd.Env, cmd.Stderr = env, &output
 	if err := cmd.Run(); err != nil {
-		lines := slices.DeleteFunc(strings.Split(says.String(), "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
+		lines := slices.DeleteFunc(strings.Split(output.String(), "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
 		return fmt.Errorf("pg_restore failed, and nothing was restored: %w: %s", err, strings.Join(lines[:min(3, len(lines))], " "))
 	}
 	return nil

@@ -120,12 +120,12 @@ func (s *folder) choose(at time.Time) (*backupFolder, error) {
 		if !e.IsDir() || backup.IsPartial(e.Name()) {
 			continue
 		}
-		one, err := s.read(filepath.Join(s.path, e.Name()))
+		folder, err := s.read(filepath.Join(s.path, e.Name()))
 		if err != nil {
 			return nil, err
 		}
-		if one != nil && (at.IsZero() || !one.at.After(at)) && (newest == nil || one.at.After(newest.at)) {
-			newest = one
+		if folder != nil && (at.IsZero() || !folder.at.After(at)) && (newest == nil || folder.at.After(newest.at)) {
+			newest = folder
 		}
 	}
 	if newest == nil {

@@ -39,21 +39,21 @@ func (s *repository) close() error { return s.closeIt() }
 func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
 	from := s.from
 	from.At = r.At
-	found, err := replica.Look(ctx, from)
+	content, err := replica.Look(ctx, from)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{
-		From: s.name, At: found.Point.Time, Until: found.Until,
-		Signer: replica.Signer{Key: found.Point.Key, Repository: found.Point.Repository}, IsProven: len(s.from.Trust.Signers) > 0,
+		From: s.name, At: content.Point.Time, Until: content.Until,
+		Signer: replica.Signer{Key: content.Point.Key, Repository: content.Point.Repository}, IsProven: len(s.from.Trust.Signers) > 0,
 	}
-	for name := range found.Point.Files {
+	for name := range content.Point.Files {
 		if service, ok := engine.ServiceOf(name); ok && r.wants(service) {
 			p.Services = append(p.Services, service)
 		}
 	}
 	slices.Sort(p.Services)
-	_, p.Secrets = found.Point.Also[secrets.File]
+	_, p.Secrets = content.Point.Also[secrets.File]
 	return p, nil
 }
 

@@ -90,16 +90,16 @@ func Complete(data string, how Absent, all []Secret) (done Completed, err error)
 			return done, err
 		}
 	}
-	found, err := load(data, how, done.Settings)
+	file, err := load(data, how, done.Settings)
 	if err != nil {
 		return done, err
 	}
 	for _, s := range all {
 		if s.Unset {
-			s.Set(found.values[s.Setting])
+			s.Set(file.values[s.Setting])
 		}
 	}
-	done.Made, done.NewFile = found.made, found.newFile
+	done.Made, done.NewFile = file.made, file.newFile
 	return done, nil
 }
 
@@ -251,13 +251,13 @@ func Left(data string) (all []LeftFile) {
 
 // DescribeLeft describes leftover files, with advice.
 func DescribeLeft(left []LeftFile, path string) string {
-	var says []string
+	var sentences []string
 	for _, f := range left {
 		if broken, ok := errors.AsType[*FileError](f.err); ok {
-			says = append(says, fmt.Sprintf("%s, which an interrupted start left, cannot be used: it %s", f.path, broken.What))
+			sentences = append(sentences, fmt.Sprintf("%s, which an interrupted start left, cannot be used: it %s", f.path, broken.What))
 			continue
 		}
-		says = append(says, fmt.Sprintf("an interrupted start left %s with secrets: if no other server uses this folder, run: mv %s %s", f.path, f.path, path))
+		sentences = append(sentences, fmt.Sprintf("an interrupted start left %s with secrets: if no other server uses this folder, run: mv %s %s", f.path, f.path, path))
 	}
-	return strings.Join(says, "; ")
+	return strings.Join(sentences, "; ")
 }

@@ -232,8 +232,8 @@ func (g *Guard) verify(ctx context.Context, patience time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if wrong := g.differences(all); len(wrong) > 0 && !g.NewSecrets {
-			return &DifferentError{wrong}
+		if differences := g.differences(all); len(differences) > 0 && !g.NewSecrets {
+			return &DifferentError{differences}
 		}
 		conflict, err := g.recordAll(ctx, patience, all)
 		if err != nil || !conflict {
@@ -248,11 +248,11 @@ func (g *Guard) verify(ctx context.Context, patience time.Duration) error {
 func (g *Guard) recordAll(ctx context.Context, patience time.Duration, all map[*guarded][]Comparison) (conflict bool, err error) {
 	servers, files := g.byPlace()
 	for _, s := range servers {
-		found, compared := all[s]
+		comparisons, compared := all[s]
 		if !compared {
 			continue
 		}
-		conflict, err := g.record(ctx, patience, found)
+		conflict, err := g.record(ctx, patience, comparisons)
 		if conflict {
 			return true, nil
 		}
@@ -262,11 +262,11 @@ func (g *Guard) recordAll(ctx context.Context, patience time.Duration, all map[*
 		return false, nil // an unavailable server may have other hashes
 	}
 	for _, s := range files {
-		found, compared := all[s]
+		comparisons, compared := all[s]
 		if !compared {
 			continue
 		}
-		if conflict, err := g.record(ctx, patience, found); conflict || err != nil {
+		if conflict, err := g.record(ctx, patience, comparisons); conflict || err != nil {
 			return conflict, err
 		}
 		s.set(nil)
@@ -301,7 +301,7 @@ func (g *Guard) compareAll(ctx context.Context, patience time.Duration) (map[*gu
 			if err := g.Writable(ctx, s.Running, patience); err != nil {
 				return fmt.Errorf("%s: %w", s.Name, err)
 			}
-			found, err := s.compare(ctx, &g.hasher, patience)
+			comparisons, err := s.compare(ctx, &g.hasher, patience)
 			if err != nil {
 				s.set(err)
 				if s.Embedded() {
@@ -311,7 +311,7 @@ func (g *Guard) compareAll(ctx context.Context, patience time.Duration) (map[*gu
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			all[s] = found
+			all[s] = comparisons
 			return nil
 		})
 	}
@@ -403,7 +403,7 @@ func (g *Guard) record(ctx context.Context, patience time.Duration, all []Compar
 // database server is down are left to Await.
 func (g *Guard) Start(ctx context.Context) error {
 	err := g.verify(ctx, startPatience)
-	if _, wrong := errors.AsType[*DifferentError](err); wrong && g.NewFile && !g.recorded {
+	if _, differs := errors.AsType[*DifferentError](err); differs && g.NewFile && !g.recorded {
 		// The file with the right secrets is lost, and the new file is useless.
 		err = errors.Join(err, os.Remove(filepath.Join(g.Data, File)))
 	}

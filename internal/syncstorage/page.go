@@ -97,10 +97,10 @@ func (g *Page) Records() []BSO { return g.records }
 // Listing converts the page to the result of q, which then owns the page.
 func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 	n, more := q.Page(len(g.records))
-	found := g.records[:n]
+	records := g.records[:n]
 	l := NewListing(modified, n, func(yield func(*BSO, error) bool) {
-		for i := range found {
-			if !yield(&found[i], nil) {
+		for i := range records {
+			if !yield(&records[i], nil) {
 				return
 			}
 		}
@@ -109,7 +109,7 @@ func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 	if more {
 		var last *BSO
 		if n > 0 {
-			last = &found[n-1]
+			last = &records[n-1]
 		}
 		l.Turn(q, last)
 	}

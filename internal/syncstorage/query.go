@@ -100,12 +100,12 @@ func (l *Listing) Close() {
 // ContinueAfter sets the next page.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
-// Page returns how many rows belong to the page if found rows were read, a row more than the limit.
-func (q *Query) Page(found int) (n int, more bool) {
-	if q.Limit.Set && found > q.Limit.Value {
+// Page returns how many rows belong to the page if count rows were read, a row more than the limit.
+func (q *Query) Page(count int) (n int, more bool) {
+	if q.Limit.Set && count > q.Limit.Value {
 		return q.Limit.Value, true
 	}
-	return found, false
+	return count, false
 }
 
 // Turn starts the next page after this page's last record or, if the limit is 0, at the same place.

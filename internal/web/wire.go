@@ -52,9 +52,9 @@ func (c *wire) Read(p []byte) (int, error) {
 	}
 	if c.isHTTP2() {
 		n, err := c.receive(p)
-		if wrong := c.frames.check(p[:n]); wrong != nil {
-			c.server.ErrorLog.Printf("HTTP/2 connection from %s ended: %v", c.RemoteAddr(), wrong)
-			c.failed = silent(wrong)
+		if invalid := c.frames.check(p[:n]); invalid != nil {
+			c.server.ErrorLog.Printf("HTTP/2 connection from %s ended: %v", c.RemoteAddr(), invalid)
+			c.failed = silent(invalid)
 			return 0, c.failed
 		}
 		return n, err

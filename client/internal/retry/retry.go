@@ -54,11 +54,11 @@ func After(resp *http.Response) time.Duration {
 }
 
 // Wait waits as long as the server asks for, but at least a delay that grows with the number of failures. It
-// returns false if ctx is done or the delay would exceed most.
-func Wait(ctx context.Context, failed int, asked, most time.Duration) bool {
+// returns false if ctx is done or the delay would exceed longest.
+func Wait(ctx context.Context, failed int, asked, longest time.Duration) bool {
 	wait := min(leastPause<<min(failed, 10), mostPause)
 	wait = max(wait/2+rand.N(wait/2), asked)
-	if wait > most || ctx.Err() != nil {
+	if wait > longest || ctx.Err() != nil {
 		return false
 	}
 	timer := time.NewTimer(wait)

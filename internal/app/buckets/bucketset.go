@@ -160,8 +160,8 @@ func (in corsInput) Check() error {
 	if in.MaxAge < 0 || in.MaxAge > 24*time.Hour {
 		return invalid("max-age", "must be from 0s to 24h")
 	}
-	if found := rule.Check(); found != nil {
-		return invalid(corsInputs[found.Member], found.Reason)
+	if problem := rule.Check(); problem != nil {
+		return invalid(corsInputs[problem.Member], problem.Reason)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ const (
 
 // inspect asks every node for its space, and checks copies, garbage, access keys, plain names and settings. It writes
 // nothing; a node that is not initialized yet stays so.
-func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err error) {
+func (s *Buckets) inspect(ctx context.Context) (findings []service.Finding, err error) {
 	if !s.nodes.isLoaded() { // this is a command, not a server
 		if err := s.nodes.load(ctx); err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		n := &all[i]
 		f := inspectNode(n, urls[n.ID])
 		f.What = what
-		found = append(found, f)
+		findings = append(findings, f)
 		if n.State == buckets.NodeActive {
 			active++
 			if f.State != service.Wrong {
@@ -64,7 +64,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		}
 		if slices.ContainsFunc(known, func(n buckets.Node) bool { return n.ID == id }) {
 			if len(s.cfg.Nodes) > 0 { // otherwise it is the default node, which nobody configured
-				found = append(found, service.Finding{
+				findings = append(findings, service.Finding{
 					State: service.Warning, What: what, Says: id + ", " + configured[id] + ", was removed and is not used, but buckets.nodes still has it", Fix: errConfigured.Error(),
 				})
 			}
@@ -73,14 +73,14 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		active++
 		f := inspectNew(id, configured[id], s.missingData())
 		f.What = what
-		found = append(found, f)
+		findings = append(findings, f)
 		if f.State != service.Wrong {
 			reached++
 		}
 	}
 	copies := cmp.Or(s.live.Load().Copies, s.cluster.Copies())
 	if reached < copies {
-		found = append(found, service.Finding{
+		findings = append(findings, service.Finding{
 			State: service.Wrong, What: what, Says: fmt.Sprintf("%d of %d active nodes accept bodies, and each body has %s", reached, active, copiesOf(copies)),
 			Fix: "repair or add nodes (holdfast buckets nodes add), or lower buckets.copies",
 		})
@@ -102,7 +102,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 		return nil, err
 	}
 	settings, err := s.inspectSettings(ctx)
-	return slices.Concat(found, damages, []service.Finding{f, keys}, names, settings), err
+	return slices.Concat(findings, damages, []service.Finding{f, keys}, names, settings), err
 }
 
 // copiesOf formats a number, e.g. "2 copies".

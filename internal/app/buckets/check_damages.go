@@ -20,7 +20,7 @@ const (
 
 // inspectDamages reports damaged copies, which servers repair, and lost bodies, which an operator must restore. It
 // reads earlier findings, no bodies.
-func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, err error) {
+func (s *Buckets) inspectDamages(ctx context.Context) (findings []service.Finding, err error) {
 	const what = "buckets copies"
 	h, err := s.maintenance.Health(ctx)
 	if err != nil {
@@ -45,24 +45,24 @@ func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, 
 		}
 	}
 	f.Says += "; " + s.scrubSummary(h.Scrubs)
-	found = append(found, f)
+	findings = append(findings, f)
 	if lost == 0 {
-		return found, nil
+		return findings, nil
 	}
 	more, err := s.inspectLost(ctx, what)
-	return append(found, more...), err
+	return append(findings, more...), err
 }
 
 // countOf is service.Count for nouns with an irregular plural.
-func countOf(n int64, one, many string) string {
+func countOf(n int64, singular, plural string) string {
 	if n == 1 {
-		return "1 " + one
+		return "1 " + singular
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("%d %s", n, plural)
 }
 
 // inspectLost names the objects whose bodies are lost. A body with several bad copies counts once.
-func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service.Finding, err error) {
+func (s *Buckets) inspectLost(ctx context.Context, what string) (findings []service.Finding, err error) {
 	cache := &nameCache{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
 	seen := map[string]bool{}
 	q := buckets.DamageQuery{State: buckets.Lost, Limit: buckets.MaxPage}
@@ -80,13 +80,13 @@ func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, service.Finding{State: service.Wrong, What: what, Says: name + ": no good copy is left"})
+		findings = append(findings, service.Finding{State: service.Wrong, What: what, Says: name + ": no good copy is left"})
 	}
 	last := service.Finding{
 		State: service.Wrong, What: what, Says: countOf(int64(len(seen)), "body", "bodies") + " without a good copy",
 		Fix: "if a disk with a good copy exists, mount it and run holdfast buckets audits run --verify --repair; otherwise restore these objects from a backup, or delete them",
 	}
-	return append(found, last), nil
+	return append(findings, last), nil
 }
 
 // damaged names the object or part, or returns the path if no row names the body.

@@ -127,13 +127,13 @@ func (c *selection) delete(ctx context.Context, _ string, all []buckets.Object) 
 	for i := range all {
 		list = append(list, buckets.Deletion{Name: all[i].Name})
 	}
-	found, err := c.s.opened.DeleteObjects(ctx, c.account.ID, c.bucket.BucketRef, list)
-	for i := range found {
+	deleted, err := c.s.opened.DeleteObjects(ctx, c.account.ID, c.bucket.BucketRef, list)
+	for i := range deleted {
 		switch {
-		case found[i].Err == nil:
+		case deleted[i].Err == nil:
 			c.done++
-		case !errors.Is(found[i].Err, buckets.ErrNoObject):
-			err = cmp.Or(err, found[i].Err)
+		case !errors.Is(deleted[i].Err, buckets.ErrNoObject):
+			err = cmp.Or(err, deleted[i].Err)
 		}
 	}
 	return err

@@ -29,8 +29,8 @@ const (
 )
 
 // head returns a body's first bytes, at most most.
-func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object, most int64) ([]byte, error) {
-	n := min(o.Length, most)
+func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object, maxBytes int64) ([]byte, error) {
+	n := min(o.Length, maxBytes)
 	body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: n})
 	defer func() { _ = body.Close() }()
 	text := make([]byte, n)

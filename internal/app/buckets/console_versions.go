@@ -159,12 +159,12 @@ func (s *Buckets) deleteVersion(ctx context.Context, r *service.PageRequest) (o 
 	if err != nil {
 		return o, err
 	}
-	found, err := s.opened.TakeObject(ctx, a.ID, b.BucketRef, buckets.Delete{Name: name, Version: id})
+	deleted, err := s.opened.TakeObject(ctx, a.ID, b.BucketRef, buckets.Delete{Name: name, Version: id})
 	if err != nil {
 		return o, aboutLock(name, err)
 	}
 	o.Notice = "deleted a version of " + path.Base(name)
-	if found.Marker {
+	if deleted.Marker {
 		o.Notice = "deleted a delete marker of " + path.Base(name)
 	}
 	o.Next = objectPage("object", a, b, name, "")

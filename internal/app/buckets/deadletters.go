@@ -119,10 +119,10 @@ func (s *Buckets) listDead(ctx context.Context, in operate.Page[string]) (all []
 			return nil, &operate.InputError{Input: "after", Reason: "expected next from the previous page"}
 		}
 	}
-	found, err := s.publisher.dead.ListDead(ctx, after, in.Limit)
+	dead, err := s.publisher.dead.ListDead(ctx, after, in.Limit)
 	names := map[string]string{}
-	for i := range found {
-		o, _, err := s.outputOfDead(ctx, &found[i], names)
+	for i := range dead {
+		o, _, err := s.outputOfDead(ctx, &dead[i], names)
 		if err != nil {
 			return nil, err
 		}

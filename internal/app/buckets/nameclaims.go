@@ -134,7 +134,7 @@ const mostNames, mostHidden = 1000, 10
 
 // inspectNames shows which buckets share a plain name, and which of them answers it. None of this is wrong: the owners
 // of buckets decide it, and must not cause warnings to the operator.
-func (s *Buckets) inspectNames(ctx context.Context) (found []service.Finding, err error) {
+func (s *Buckets) inspectNames(ctx context.Context) (findings []service.Finding, err error) {
 	const what = "buckets names"
 	claims, err := s.opened.NameClaims(ctx, "", mostNames)
 	if err != nil {
@@ -150,16 +150,16 @@ func (s *Buckets) inspectNames(ctx context.Context) (found []service.Finding, er
 	if len(claims) == mostNames {
 		says = "of the first 1000 names, " + says
 	}
-	found = append(found, service.Finding{State: service.OK, What: what, Says: says})
+	findings = append(findings, service.Finding{State: service.OK, What: what, Says: says})
 	hidden, err := s.opened.HiddenBuckets(ctx, mostHidden)
 	for i := range hidden {
 		says, err := s.hidden(ctx, &hidden[i])
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, service.Finding{State: service.OK, What: what, Says: says})
+		findings = append(findings, service.Finding{State: service.OK, What: what, Says: says})
 	}
-	return found, err
+	return findings, err
 }
 
 // hidden explains why a public or shared bucket does not answer to its plain name.

@@ -75,15 +75,15 @@ func (p *publisher) backlogs(ctx context.Context) (facts []service.Fact, err err
 // probe checks all destinations at once, because each may take seconds. It publishes nothing.
 func (s *Buckets) probe(ctx context.Context) []service.Finding {
 	names := slices.Sorted(maps.Keys(s.cfg.Destinations))
-	found := make([]service.Finding, len(names))
+	findings := make([]service.Finding, len(names))
 	var checks sync.WaitGroup
 	for i, name := range names {
 		what := "buckets.destinations." + name
 		checks.Go(func() {
-			says, err := s.brokers.Check(ctx, s.cfg.Destinations[name].URL)
-			found[i] = service.Finding{State: service.OK, What: what, Says: says}
+			text, err := s.brokers.Check(ctx, s.cfg.Destinations[name].URL)
+			findings[i] = service.Finding{State: service.OK, What: what, Says: text}
 			if err != nil {
-				found[i] = service.Finding{
+				findings[i] = service.Finding{
 					State: service.Wrong, What: what, Says: err.Error(),
 					Fix: "correct its url, or make it reachable; until then events wait in the database, for buckets.drop_events_after",
 				}
@@ -91,7 +91,7 @@ func (s *Buckets) probe(ctx context.Context) []service.Finding {
 		})
 	}
 	checks.Wait()
-	return found
+	return findings
 }
 
 // eventSource is the CloudEvents source.

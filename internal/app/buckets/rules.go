@@ -60,12 +60,12 @@ func (in setRuleInput) Check() error {
 		return invalid("keep-versions", "expected noncurrent-days, too")
 	}
 	l := buckets.Lifecycle{Rules: []buckets.LifecycleRule{in.rule(in.Rule)}}
-	if found := l.Check(); found != nil {
-		of, ok := ruleInputs[found.Member]
+	if problem := l.Check(); problem != nil {
+		of, ok := ruleInputs[problem.Member]
 		if !ok {
-			of = ruleProblem{"rule", found.Reason}
+			of = ruleProblem{"rule", problem.Reason}
 		}
-		return invalid(of.input, cmp.Or(of.reason, found.Reason))
+		return invalid(of.input, cmp.Or(of.reason, problem.Reason))
 	}
 	return nil
 }

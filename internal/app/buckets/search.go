@@ -33,12 +33,12 @@ func (s *Buckets) search(ctx context.Context, prefix string) (hits []service.Hit
 	for i := range accounts {
 		hits = append(hits, service.Hit{Kind: "Account", Text: accounts[i].Name, To: service.PageLink("accounts/show", "account", accounts[i].Name)})
 	}
-	found, err := s.opened.FindBuckets(ctx, prefix, service.MaxHits)
+	matches, err := s.opened.FindBuckets(ctx, prefix, service.MaxHits)
 	if err != nil {
 		return nil, err
 	}
-	for i := range found {
-		b := &found[i]
+	for i := range matches {
+		b := &matches[i]
 		a, err := s.opened.AccountByID(ctx, b.Owner)
 		if errors.Is(err, buckets.ErrNoAccount) {
 			continue
@@ -72,12 +72,12 @@ func (s *Buckets) accountsNamed(ctx context.Context, prefix string) (all []bucke
 
 // searchObjects looks into all buckets with just this name, because several accounts may have one.
 func (s *Buckets) searchObjects(ctx context.Context, bucket, prefix string) (hits []service.Hit, err error) {
-	found, err := s.opened.FindBuckets(ctx, bucket, service.MaxHits) // begins with the buckets that have just this name
+	matches, err := s.opened.FindBuckets(ctx, bucket, service.MaxHits) // begins with the buckets that have just this name
 	if err != nil {
 		return nil, err
 	}
-	for i := range found {
-		b := &found[i]
+	for i := range matches {
+		b := &matches[i]
 		if b.Name != bucket {
 			break
 		}

@@ -50,13 +50,13 @@ func (r *renderer) stats(b *service.Stats) {
 // line draws a sparkline from 0 to the greatest value. NaN interrupts the line. It has no text alternative, because
 // the tile shows the current value. values has at least two elements.
 func (p *page) line(values []float64) {
-	most := 0.0
+	maximum := 0.0
 	for _, v := range values {
 		if !math.IsNaN(v) {
-			most = max(most, v)
+			maximum = max(maximum, v)
 		}
 	}
-	most = max(most, math.SmallestNonzeroFloat64)
+	maximum = max(maximum, math.SmallestNonzeroFloat64)
 	var path strings.Builder
 	pen := "M"
 	for i, v := range values {
@@ -64,7 +64,7 @@ func (p *page) line(values []float64) {
 			pen = "M"
 			continue
 		}
-		x, y := lineWidth*float64(i)/float64(len(values)-1), 1+(lineHeight-2)*(1-v/most)
+		x, y := lineWidth*float64(i)/float64(len(values)-1), 1+(lineHeight-2)*(1-v/maximum)
 		fmt.Fprintf(&path, "%s%.1f %.1f", pen, x, y)
 		pen = "L"
 	}

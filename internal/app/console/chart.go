@@ -33,11 +33,11 @@ func (r *renderer) charts(b *service.Charts) {
 // charts.js, which draws an interactive chart over it. The scale ends at a round number, for bytes at a power of two.
 // A line needs two points in time, so a server shows a sentence for its first minute.
 func (r *renderer) chart(c *service.Chart) {
-	most := 0.0
+	maximum := 0.0
 	for _, s := range c.Series {
 		for _, v := range s.Values {
 			if !math.IsNaN(v) {
-				most = max(most, v)
+				maximum = max(maximum, v)
 			}
 		}
 	}
@@ -48,9 +48,9 @@ func (r *renderer) chart(c *service.Chart) {
 		r.close("figure")
 		return
 	}
-	top := roundUp(most)
+	top := roundUp(maximum)
 	if c.Unit == "B" {
-		top = math.Pow(2, math.Ceil(math.Log2(max(most, 1))))
+		top = math.Pow(2, math.Ceil(math.Log2(max(maximum, 1))))
 	}
 	r.open("svg", "class", "chart", "role", "img", "viewBox", fmt.Sprintf("0 0 %g %g", chartWidth, chartHeight), "aria-label", describe(c))
 	for i := range 3 {
@@ -179,13 +179,13 @@ func latest(values []float64) float64 {
 func describe(c *service.Chart) string {
 	var parts []string
 	for _, s := range c.Series {
-		most := math.NaN()
+		maximum := math.NaN()
 		for _, v := range s.Values {
-			if math.IsNaN(most) || v > most {
-				most = v
+			if math.IsNaN(maximum) || v > maximum {
+				maximum = v
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%s: now %s, at most %s", s.Name, formatValue(latest(s.Values), c.Unit), formatValue(most, c.Unit)))
+		parts = append(parts, fmt.Sprintf("%s: now %s, at most %s", s.Name, formatValue(latest(s.Values), c.Unit), formatValue(maximum, c.Unit)))
 	}
 	first, last := c.Times[0], c.Times[len(c.Times)-1]
 	return fmt.Sprintf("%s, %s to %s UTC. %s", c.Title, formatTime(first, first, last), formatTime(last, first, last), strings.Join(parts, ". "))

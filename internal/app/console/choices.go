@@ -57,43 +57,43 @@ func (r *renderer) choices(kind string) *service.Choices {
 	}
 	at := r.asked.values()
 	key := kind + "?" + at.Encode()
-	if found, ok := r.found[key]; ok {
-		return found
+	if choices, ok := r.found[key]; ok {
+		return choices
 	}
 	if r.found == nil {
 		r.found = map[string]*service.Choices{}
 	}
 	ctx, cancel := context.WithTimeout(r.x.r.Context(), chooseTime)
 	defer cancel()
-	found, err := r.section.Choose(ctx, kind, "", at)
+	suggested, err := r.section.Choose(ctx, kind, "", at)
 	if code := errcode.Of(err); err != nil && code != errcode.Invalid && code != errcode.NotFound {
 		r.x.Log.Warn("choices failed", "service", r.section.Name, "error", err)
 		r.silent = true
 	}
 	if err != nil {
-		found = nil
+		suggested = nil
 	}
-	r.found[key] = found
-	return found
+	r.found[key] = suggested
+	return suggested
 }
 
 // choose returns the field as a select, a text input or check boxes, and its value. With too many choices, none, or
 // Field.Typed, it is an input with suggestions. A value that is not among the choices stays, because the thing may be
 // new or deleted. A required field with a single choice is filled in.
 func (r *renderer) choose(f service.Field, value string) (service.Field, string) {
-	found := r.choices(f.Kind)
-	if found == nil {
+	choices := r.choices(f.Kind)
+	if choices == nil {
 		f.Typed = true
 		return f, value
 	}
-	if n := len(found.All); n == 0 || n > service.MaxChoices || f.Typed {
+	if n := len(choices.All); n == 0 || n > service.MaxChoices || f.Typed {
 		if n == 0 && !f.Typed && r.asked.none != anyChoice {
-			f.Help, f.First = strings.TrimSpace("There is no "+f.Kind+" yet. "+f.Help), found.First
+			f.Help, f.First = strings.TrimSpace("There is no "+f.Kind+" yet. "+f.Help), choices.First
 		}
-		f.Typed, f.Options = true, found.All[:min(n, service.MaxChoices)]
+		f.Typed, f.Options = true, choices.All[:min(n, service.MaxChoices)]
 		return f, value
 	}
-	f.Options = slices.Clone(found.All)
+	f.Options = slices.Clone(choices.All)
 	for _, also := range f.Also {
 		f.Options = append(f.Options, service.Option{Value: also, Text: also})
 	}

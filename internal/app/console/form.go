@@ -134,10 +134,10 @@ func (x *exchange) sendCheck(notice string, err error) {
 	if err != nil {
 		notice, state = Message(err), service.Wrong
 	}
-	wrong := fieldErrors(err)
-	p.notice(state, upper(cmp.Or(count(wrong), notice))+".")
-	for _, name := range slices.Sorted(maps.Keys(wrong)) {
-		p.element("p", upper(wrong[name])+".", "class", "error", "data-field", name)
+	problems := fieldErrors(err)
+	p.notice(state, upper(cmp.Or(count(problems), notice))+".")
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		p.element("p", upper(problems[name])+".", "class", "error", "data-field", name)
 	}
 	send(x.w, http.StatusOK, "text/html; charset=utf-8", p.String())
 }
@@ -151,9 +151,9 @@ func fieldErrors(err error) map[string]string {
 }
 
 // count returns e.g. "2 fields to correct", or "" without errors.
-func count(wrong map[string]string) string {
-	if len(wrong) == 0 {
+func count(problems map[string]string) string {
+	if len(problems) == 0 {
 		return ""
 	}
-	return service.Count(int64(len(wrong)), "field") + " to correct"
+	return service.Count(int64(len(problems)), "field") + " to correct"
 }

@@ -264,17 +264,17 @@ func (r *renderer) cell(c *service.Cell, isShort bool) {
 	}
 }
 
-// meter writes a bar that warns from 90 % of most, unless most is the sum of all bars.
-func (p *page) meter(share, most float64, isSum bool, label string) {
-	high := most * .9
+// meter writes a bar that warns from 90 % of maximum, unless maximum is the sum of all bars.
+func (p *page) meter(share, maximum float64, isSum bool, label string) {
+	high := maximum * .9
 	if isSum {
-		high = most
+		high = maximum
 	}
 	// Round the value: otherwise each byte on a disk would change the page, and browsers would load it again.
-	if step := math.Floor(most / 1000); step > 1 && share < most {
-		share = min(math.Round(share/step)*step, most)
+	if step := math.Floor(maximum / 1000); step > 1 && share < maximum {
+		share = min(math.Round(share/step)*step, maximum)
 	}
-	p.element("meter", decimal(share), "min", "0", "max", decimal(most), "high", decimal(high), "value", decimal(share), "aria-label", label)
+	p.element("meter", decimal(share), "min", "0", "max", decimal(maximum), "high", decimal(high), "value", decimal(share), "aria-label", label)
 }
 
 // decimal formats a number without an exponent, which <meter> does not accept.

@@ -40,14 +40,14 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 	}
 	view.Title = "Search: " + query
 	t := &service.Table{Search: []service.Field{{Name: "q", Label: "Search"}}, Columns: []service.Column{{Title: "Name"}, {Title: "Kind"}, {Title: "Section"}}, Empty: "Nothing found. The search matches the beginning of names."}
-	for i, found := range c.search(ctx, query) {
+	for i, results := range c.search(ctx, query) {
 		s := &c.Sections[i]
-		if found.err != nil {
-			c.Log.Warn("search failed", "service", s.Name, "error", found.err)
+		if results.err != nil {
+			c.Log.Warn("search failed", "service", s.Name, "error", results.err)
 			view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: s.Title + " could not be searched: see its state on the overview."})
 		}
-		t.Partial = t.Partial || len(found.hits) >= service.MaxHits
-		for _, h := range append(pagesNamed(s, query), found.hits...) {
+		t.Partial = t.Partial || len(results.hits) >= service.MaxHits
+		for _, h := range append(pagesNamed(s, query), results.hits...) {
 			t.Rows = append(t.Rows, []service.Cell{{Text: h.Text, To: strings.TrimPrefix(c.link(s, h.To), Prefix), ID: service.IsLongID(h.Text)}, service.TextCell(h.Kind), service.TextCell(s.Title)})
 		}
 	}
@@ -114,12 +114,12 @@ func (x *exchange) suggest() error {
 // groups returns the suggestions by kind and section, pages first.
 func (c *Console) groups(ctx context.Context, query string) []group {
 	pages, others := group{title: "Pages"}, []group(nil)
-	for i, found := range c.search(ctx, query) {
+	for i, results := range c.search(ctx, query) {
 		s := &c.Sections[i]
 		for _, h := range pagesNamed(s, query) {
 			pages.hits = append(pages.hits, service.Link{Text: s.Title + " › " + h.Text, To: c.link(s, h.To)})
 		}
-		for _, h := range found.hits {
+		for _, h := range results.hits {
 			title := h.Kind + " · " + s.Title
 			if n := len(others); n == 0 || others[n-1].title != title {
 				others = append(others, group{title: title})

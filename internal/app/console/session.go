@@ -93,16 +93,16 @@ func (all *sessions) find(cookie string, takeNotice, isUpdate bool) (s session, 
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.prune(now)
-	found := all.byHash[sha256.Sum256([]byte(cookie))]
-	if found == nil {
+	known := all.byHash[sha256.Sum256([]byte(cookie))]
+	if known == nil {
 		return s, false
 	}
-	if s = *found; isUpdate {
+	if s = *known; isUpdate {
 		return s, true
 	}
-	found.used = now
+	known.used = now
 	if takeNotice {
-		found.notice = ""
+		known.notice = ""
 	}
 	return s, true
 }

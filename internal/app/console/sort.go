@@ -60,14 +60,14 @@ func (o *order) sorted(t *service.Table) *service.Table {
 	}
 	compare := comparison(t, o.column)
 	slices.SortStableFunc(rows, func(a, b int) int {
-		one, other := &t.Rows[a][o.column], &t.Rows[b][o.column]
-		if isNone(one) || isNone(other) {
-			return boolOrder(isNone(one), isNone(other))
+		x, y := &t.Rows[a][o.column], &t.Rows[b][o.column]
+		if isNone(x) || isNone(y) {
+			return boolOrder(isNone(x), isNone(y))
 		}
 		if o.descends {
-			one, other = other, one
+			x, y = y, x
 		}
-		return compare(one, other)
+		return compare(x, y)
 	})
 	in := *t
 	in.Rows = permuted(t.Rows, rows)
@@ -88,11 +88,11 @@ func permuted[T any](all []T, at []int) []T {
 }
 
 // boolOrder sorts false before true.
-func boolOrder(one, other bool) int {
+func boolOrder(a, b bool) int {
 	switch {
-	case one == other:
+	case a == b:
 		return 0
-	case other:
+	case b:
 		return -1
 	}
 	return 1
@@ -102,23 +102,23 @@ func boolOrder(one, other bool) int {
 var severity = []service.State{"", service.OK, service.Warning, service.Wrong}
 
 // comparison compares times, numbers with units if all values are numbers, or else states and texts.
-func comparison(t *service.Table, column int) func(one, other *service.Cell) int {
+func comparison(t *service.Table, column int) func(a, b *service.Cell) int {
 	all := func(is func(*service.Cell) bool) bool {
 		return !slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return !isNone(&row[column]) && !is(&row[column]) })
 	}
 	switch {
 	case all(isTime):
-		return func(one, other *service.Cell) int { return one.Time.Compare(other.Time) }
+		return func(a, b *service.Cell) int { return a.Time.Compare(b.Time) }
 	case all(func(c *service.Cell) bool { _, ok := amountOf(c.Text); return ok && c.State == "" }):
-		return func(one, other *service.Cell) int {
-			a, _ := amountOf(one.Text)
-			b, _ := amountOf(other.Text)
-			return cmp.Compare(a, b)
+		return func(a, b *service.Cell) int {
+			x, _ := amountOf(a.Text)
+			y, _ := amountOf(b.Text)
+			return cmp.Compare(x, y)
 		}
 	}
-	return func(one, other *service.Cell) int {
-		return cmp.Or(cmp.Compare(slices.Index(severity, one.State), slices.Index(severity, other.State)),
-			strings.Compare(strings.ToLower(one.Text), strings.ToLower(other.Text)), strings.Compare(one.Text, other.Text))
+	return func(a, b *service.Cell) int {
+		return cmp.Or(cmp.Compare(slices.Index(severity, a.State), slices.Index(severity, b.State)),
+			strings.Compare(strings.ToLower(a.Text), strings.ToLower(b.Text)), strings.Compare(a.Text, b.Text))
 	}
 }
 

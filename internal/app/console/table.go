@@ -142,19 +142,19 @@ func nameOf(t *service.Table) int {
 
 // unlabel drops a column's label if its values explain themselves (times, sizes), if it is the only one of this kind.
 func unlabel(t *service.Table, parts []string, isKind func(*service.Cell) bool) {
-	found := -1
+	last := -1
 	for i, part := range parts {
 		isOther := func(row []service.Cell) bool { return i < len(row) && !isNone(&row[i]) && !isKind(&row[i]) }
 		if part != asLabeled || slices.ContainsFunc(t.Rows, isOther) {
 			continue
 		}
-		if found >= 0 {
+		if last >= 0 {
 			return
 		}
-		found = i
+		last = i
 	}
-	if found >= 0 {
-		parts[found] = asLine
+	if last >= 0 {
+		parts[last] = asLine
 	}
 }
 

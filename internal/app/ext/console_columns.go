@@ -96,17 +96,17 @@ func members(rec *ext.Record) (all map[string]json.RawMessage) {
 
 // recordColumns returns the columns for values without a schema: the most frequent members first.
 func recordColumns(values []map[string]json.RawMessage) (all []column) {
-	found := map[string]int{}
+	uses := map[string]int{}
 	for _, v := range values {
 		for name := range v {
-			found[name]++
+			uses[name]++
 		}
 	}
-	for name := range found {
+	for name := range uses {
 		all = append(all, column{name: name})
 	}
 	slices.SortFunc(all, func(a, b column) int {
-		return cmp.Or(found[b.name]-found[a.name], compareNames(a.name, b.name))
+		return cmp.Or(uses[b.name]-uses[a.name], compareNames(a.name, b.name))
 	})
 	for i := range all {
 		all[i].infer(values)

@@ -33,15 +33,15 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.findRecords(ctx, p, ext.Listing{Namespace: p.Namespace, Prefix: r.Value("prefix"), Cursor: r.Value("after"), Values: true}, f)
+	matches, err := s.findRecords(ctx, p, ext.Listing{Namespace: p.Namespace, Prefix: r.Value("prefix"), Cursor: r.Value("after"), Values: true}, f)
 	if err != nil {
 		return nil, explained(err)
 	}
-	t, hidden, err := p.recordTable(found.records, schema.Document, strings.TrimSpace(r.Value("columns")))
+	t, hidden, err := p.recordTable(matches.records, schema.Document, strings.TrimSpace(r.Value("columns")))
 	if err != nil {
 		return nil, err
 	}
-	t.Next = found.next
+	t.Next = matches.next
 	links := &service.Links{Primary: true, All: []service.Link{
 		{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
 		{Text: "Schemas for " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
@@ -52,7 +52,7 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 		facts.Rows = append(facts.Rows, service.Fact{Name: "Columns not shown", Cell: service.TextCell(strconv.Itoa(hidden))})
 	}
 	if f != nil {
-		facts.Rows = append(facts.Rows, found.fact())
+		facts.Rows = append(facts.Rows, matches.fact())
 		t.Empty, t.First, t.More = "No record matches.", nil, "Continue the search"
 	}
 	return &service.View{Title: "Records in " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{links, facts, t}}, nil

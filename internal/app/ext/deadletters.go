@@ -82,9 +82,9 @@ func (s *Extensions) listDead(ctx context.Context, in operate.Page[string]) (all
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.audit.ListDead(ctx, after, in.Limit)
-	for i := range found {
-		all = append(all, outputOfDead(&found[i]))
+	events, err := s.audit.ListDead(ctx, after, in.Limit)
+	for i := range events {
+		all = append(all, outputOfDead(&events[i]))
 	}
 	return all, err
 }

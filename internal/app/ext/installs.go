@@ -218,10 +218,10 @@ func (s *Extensions) rows(ctx context.Context, in installsInput, page func(inspe
 	if err != nil {
 		return nil, err
 	}
-	found, err := page(span)
+	installs, err := page(span)
 	now := s.now()
-	for i := range found {
-		install := &found[i]
+	for i := range installs {
+		install := &installs[i]
 		row := installRow{installOutput: s.outputOf(install, now), Cursor: string(install.Tenant) + " " + string(install.Install)}
 		if in.Holdings {
 			holds, err := s.opened.Holdings(ctx, install.Owner)

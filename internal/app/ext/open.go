@@ -107,11 +107,11 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	}
 	validator := schemas.NewValidator(int(s.cfg.SchemaMemory), trialCommand)
 	observeSchemas(d.Metrics, validator)
-	opened.Caches = func() (bytes, most int64) {
+	opened.Caches = func() (bytes, maxBytes int64) {
 		c := validator.Cache()
-		most = ext.CacheBytes + validator.MemoryBytes()
+		maxBytes = ext.CacheBytes + validator.MemoryBytes()
 		// Only the maximum of the other caches is known: a thousand active installs with documents of maximum size.
-		return int64(c.Bytes) + ext.CacheBytes/4, most
+		return int64(c.Bytes) + ext.CacheBytes/4, maxBytes
 	}
 	s.opened, err = ext.NewService(ext.Options{
 		Store: st, Registry: st, Installs: st, Tokens: st, Deletions: st, Validators: validator, Documents: validator,

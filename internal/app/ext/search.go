@@ -68,11 +68,11 @@ func (s *Extensions) searchRecords(ctx context.Context, parts []string) (hits []
 		if len(hits) >= service.MaxHits || !strings.HasPrefix(string(o.Tenant), tenant) || o == ext.Services(o.Tenant) {
 			continue
 		}
-		found, err := s.inspection.FindRecords(ctx, o, prefix, service.MaxHits-len(hits))
+		positions, err := s.inspection.FindRecords(ctx, o, prefix, service.MaxHits-len(hits))
 		if err != nil {
 			return nil, err
 		}
-		for _, at := range found {
+		for _, at := range positions {
 			hits = append(hits, service.Hit{
 				Kind: "Record", Text: string(at.Namespace) + "/" + string(at.Key),
 				To: service.PageLink("record", namespaceRef{o, at.Namespace}.values("key", string(at.Key))...),

@@ -98,8 +98,8 @@ func (s *Extensions) revokedTokens(ctx context.Context, o ext.Owner) (all []revo
 	if err != nil {
 		return nil, err
 	}
-	found, err := open.RevokedTokens(ctx, o)
-	for _, t := range found {
+	revoked, err := open.RevokedTokens(ctx, o)
+	for _, t := range revoked {
 		all = append(all, revokedOutput{t.ID, service.TimeOf(t.RevokedAt), service.TimeOf(t.ExpiresAt)})
 	}
 	return all, err

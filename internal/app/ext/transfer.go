@@ -164,9 +164,9 @@ func (s *Extensions) importInstall(ctx context.Context, in importInput, lines op
 
 // unmatched checks the stored values of an install against the active schemas, after an import. The note is for a
 // person. An error ends only the check, because the import is complete.
-func unmatched(ctx context.Context, s *ext.Service, r ext.Request) (found []unmatchedNamespace, note string) {
+func unmatched(ctx context.Context, s *ext.Service, r ext.Request) (namespaces []unmatchedNamespace, note string) {
 	var notes strings.Builder
-	found = []unmatchedNamespace{}
+	namespaces = []unmatchedNamespace{}
 	used, err := s.Usage(ctx, r)
 	for i := 0; err == nil && i < len(used.Namespaces); i++ {
 		ns := used.Namespaces[i].Namespace
@@ -176,14 +176,14 @@ func unmatched(ctx context.Context, s *ext.Service, r ext.Request) (found []unma
 			continue
 		}
 		u := unmatchedNamespace{string(ns), int64(active), run.Failed, run.Checked}
-		found = append(found, u)
+		namespaces = append(namespaces, u)
 		fmt.Fprintf(&notes, "; namespace %s: the active schema version %d refuses %d of the %d records that were checked; a client cannot write them again. "+
 			"holdfast ext schemas check --namespace %s --version %d lists them", ns, u.Version, u.Failed, u.Checked, ns, u.Version)
 	}
 	if err != nil {
 		fmt.Fprintf(&notes, "; the values were not checked against the active schemas: %v", plain(err))
 	}
-	return found, notes.String()
+	return namespaces, notes.String()
 }
 
 // inLine makes an error refer to the line in the file, from 1.

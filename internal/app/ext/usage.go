@@ -96,9 +96,9 @@ type auditOutput struct {
 func (a auditOutput) Text() string { return a.text }
 
 // outputOfAudit leaves text to auditor.add, because it depends on the audit.
-func outputOfAudit(o ext.Owner, found *inspection.Audit) auditOutput {
-	a := auditOutput{Tenant: string(o.Tenant), Install: string(o.Install), Right: found.Right(), Counters: countersOutput(found.Counters), Rows: countersOutput(found.Counted)}
-	for _, n := range found.Namespaces {
+func outputOfAudit(o ext.Owner, audit *inspection.Audit) auditOutput {
+	a := auditOutput{Tenant: string(o.Tenant), Install: string(o.Install), Right: audit.Right(), Counters: countersOutput(audit.Counters), Rows: countersOutput(audit.Counted)}
+	for _, n := range audit.Namespaces {
 		a.Namespaces = append(a.Namespaces, namespaceGap{string(n.Namespace), n.Keys, n.Counted})
 	}
 	gap := func(counter, rows int64) string { return fmt.Sprintf("%d, counted %d", counter, rows) }
@@ -144,8 +144,8 @@ type auditor struct {
 }
 
 // add reports an install. With a single install, its comparison is the notice; otherwise only differences are printed.
-func (r *auditor) add(o ext.Owner, found *inspection.Audit) error {
-	a := outputOfAudit(o, found)
+func (r *auditor) add(o ext.Owner, audit *inspection.Audit) error {
+	a := outputOfAudit(o, audit)
 	text, err := a.comparison()
 	if err != nil {
 		return err
@@ -202,11 +202,11 @@ func (s *Extensions) auditUsage(ctx context.Context, in auditInput, progress ope
 		if err != nil {
 			return auditResult{}, err
 		}
-		found, err := s.inspection.AuditInstall(ctx, o)
+		audit, err := s.inspection.AuditInstall(ctx, o)
 		if err != nil {
 			return auditResult{}, err
 		}
-		err = r.add(o, &found)
+		err = r.add(o, &audit)
 		return r.result(), cmp.Or(err, r.err())
 	}
 	span, err := spanOf(in.Tenant)

@@ -35,7 +35,7 @@ func (c *Config) upstreams() []guest.Upstream {
 const whatCatalogue = "guest catalogue"
 
 // probeCatalogue asks each upstream, ordered by name.
-func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
+func (s *Guest) probeCatalogue(ctx context.Context) (findings []service.Finding) {
 	if s.demo() {
 		return []service.Finding{{State: service.OK, What: whatCatalogue, Says: "the built-in catalogue of invented hotels"}}
 	}
@@ -44,9 +44,9 @@ func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
 		at = "guest.profiles." + s.cfg.Profile + ".upstreams."
 	}
 	for _, u := range slices.SortedFunc(slices.Values(s.cfg.upstreams()), func(a, b guest.Upstream) int { return strings.Compare(a.Name, b.Name) }) {
-		found = append(found, probeUpstream(ctx, u, at+u.Name))
+		findings = append(findings, probeUpstream(ctx, u, at+u.Name))
 	}
-	return found
+	return findings
 }
 
 // probeUpstream accepts any answer below 500, also 404 and 405: the URL is only the beginning of the requested URLs.

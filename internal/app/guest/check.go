@@ -23,25 +23,25 @@ func (s *Guest) probe(ctx context.Context) []service.Finding {
 }
 
 // probeEvents checks the sink and the subscription, if they are not in this process. It publishes nothing.
-func (s *Guest) probeEvents(ctx context.Context) (found []service.Finding) {
+func (s *Guest) probeEvents(ctx context.Context) (findings []service.Finding) {
 	// otherwise is the consequence while the broker is unreachable.
 	check := func(what, setting, otherwise string) {
-		says, err := s.brokers.Check(ctx, setting)
+		text, err := s.brokers.Check(ctx, setting)
 		if err != nil {
-			found = append(found, service.Finding{State: service.Wrong, What: what, Says: err.Error(), Fix: "correct " + what + ", or make it reachable; until then " + otherwise})
+			findings = append(findings, service.Finding{State: service.Wrong, What: what, Says: err.Error(), Fix: "correct " + what + ", or make it reachable; until then " + otherwise})
 			return
 		}
-		found = append(found, service.Finding{State: service.OK, What: what, Says: says})
+		findings = append(findings, service.Finding{State: service.OK, What: what, Says: text})
 	}
 	if path, ok := strings.CutPrefix(s.cfg.Sink, "file:"); ok {
-		found = append(found, service.CheckLines("guest.events", path))
+		findings = append(findings, service.CheckLines("guest.events", path))
 	} else if strings.Contains(s.cfg.Sink, "://") {
 		check("guest.events", s.cfg.Sink, "events stay in the database")
 	}
 	if s.cfg.Receive != "" {
 		check("guest.receive", s.cfg.Receive, "tenants are neither suspended nor reinstated")
 	}
-	return found
+	return findings
 }
 
 // probeHot returns a finding for each Redis server, or a single finding if hot state is in memory or no server can be
@@ -67,11 +67,11 @@ func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 			Fix: "start Redis, or correct guest.hot; until then guests lose preferences and lists, and each process limits rates by itself",
 		}}
 	}
-	var found []service.Finding
+	var findings []service.Finding
 	for _, server := range servers {
-		found = append(found, inspectRedis(server))
+		findings = append(findings, inspectRedis(server))
 	}
-	return found
+	return findings
 }
 
 // inspectRedis reports the first problem of a Redis server, the worst first. Hot state needs Redis 7, and an eviction

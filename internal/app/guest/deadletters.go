@@ -36,9 +36,9 @@ func (s *Guest) listDead(ctx context.Context, in operate.Page[int64]) (all []dea
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.outbox.ListDead(ctx, outbox.ID{Seq: in.After}, in.Limit)
-	for i := range found {
-		all = append(all, outputOfDead(&found[i]))
+	events, err := p.outbox.ListDead(ctx, outbox.ID{Seq: in.After}, in.Limit)
+	for i := range events {
+		all = append(all, outputOfDead(&events[i]))
 	}
 	return all, err
 }

@@ -49,9 +49,9 @@ type eventSchemaDetail struct {
 
 // showEventSchema accepts the type with or without the profile's prefix.
 func (s *Guest) showEventSchema(_ context.Context, in eventTypeInput) (eventSchemaDetail, error) {
-	found, ok := eventschema.Find(s.cfg.profile(), in.Type)
+	schema, ok := eventschema.Find(s.cfg.profile(), in.Type)
 	if !ok {
 		return eventSchemaDetail{}, errcode.New(errcode.NotFound, "no such event type: holdfast guest event-schemas list lists them")
 	}
-	return eventSchemaDetail{eventSchemaOutput{found.Type, found.Retention, found.Doc}, found.Text}, nil
+	return eventSchemaDetail{eventSchemaOutput{schema.Type, schema.Retention, schema.Doc}, schema.Text}, nil
 }

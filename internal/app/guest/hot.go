@@ -74,14 +74,14 @@ func (h *hot) name() string {
 const flushTime = 2 * time.Second
 
 // caches returns the memory that is used and the maximum, in bytes. Redis's own memory is not included.
-func (h *hot) caches() (bytes, most int64) {
+func (h *hot) caches() (bytes, maxBytes int64) {
 	for _, m := range []*memory.Hot{h.memory, h.local} {
 		if m != nil {
 			_, b, limit := m.Bytes()
-			bytes, most = bytes+b, most+limit
+			bytes, maxBytes = bytes+b, maxBytes+limit
 		}
 	}
-	return bytes, most
+	return bytes, maxBytes
 }
 
 // run removes expired entries from memory until ctx ends.

@@ -105,8 +105,8 @@ func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, 
 	if err != nil {
 		return nil, err
 	}
-	found, err := h.Keys.List(ctx)
-	for _, k := range found {
+	keys, err := h.Keys.List(ctx)
+	for _, k := range keys {
 		all = append(all, outputOf(k))
 	}
 	return all, err

@@ -66,9 +66,9 @@ func (s *Guest) listWaiting(ctx context.Context, in operate.Page[int64]) (all []
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.outbox.ListWaiting(ctx, in.After, in.Limit)
-	for i := range found {
-		all = append(all, outputOfWaiting(&found[i]))
+	events, err := p.outbox.ListWaiting(ctx, in.After, in.Limit)
+	for i := range events {
+		all = append(all, outputOfWaiting(&events[i]))
 	}
 	return all, err
 }

@@ -36,9 +36,9 @@ func (s *Guest) listQuarantine(ctx context.Context, in operate.Latest) (all []qu
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.tenants.Quarantined(ctx, in.Limit)
-	for i := range found {
-		q := &found[i]
+	events, err := p.tenants.Quarantined(ctx, in.Limit)
+	for i := range events {
+		q := &events[i]
 		all = append(all, quarantineOutput{q.Source, q.ID, q.Type, q.Time, q.Received, q.Reason, string(q.Body)})
 	}
 	return all, err

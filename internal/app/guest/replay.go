@@ -55,9 +55,9 @@ func (s *Guest) listPublished(ctx context.Context, in operate.Page[string]) (all
 	if _, ok := guest.ParseID(guest.EventPrefix, in.After); in.After != "" && !ok {
 		return nil, &operate.InputError{Input: "after", Reason: "expected an event ID"}
 	}
-	found, err := p.outbox.ListPublished(ctx, in.After, in.Limit)
-	for i := range found {
-		e := &found[i]
+	events, err := p.outbox.ListPublished(ctx, in.After, in.Limit)
+	for i := range events {
+		e := &events[i]
 		all = append(all, publishedOutput{e.Name, e.Topic, e.Owner, e.Position, e.At, e.Published, e.Key, e.Class, e.Payload, e.Name})
 	}
 	return all, err

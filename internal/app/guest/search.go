@@ -16,14 +16,14 @@ func (s *Guest) search(ctx context.Context, prefix string) (hits []service.Hit, 
 	if !ok || strings.Trim(random, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" {
 		return nil, nil
 	}
-	found, err := s.opened.guests.FindSessions(ctx, guest.SessionPrefix+random, service.MaxHits)
+	ids, err := s.opened.guests.FindSessions(ctx, guest.SessionPrefix+random, service.MaxHits)
 	if err != nil {
 		return nil, err
 	}
 	if id, ok := guest.ParseID(guest.SessionPrefix, guest.SessionPrefix+random); ok {
-		found = []guest.ID{id}
+		ids = []guest.ID{id}
 	}
-	for _, id := range found {
+	for _, id := range ids {
 		hits = append(hits, service.Hit{Kind: "Session", Text: string(id), To: service.PageLink("session", "session", string(id))})
 	}
 	return hits, nil

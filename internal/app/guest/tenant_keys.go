@@ -82,8 +82,8 @@ func (s *Guest) listTenantKeys(ctx context.Context, in tenantKeysInput) (all []t
 	}
 	var after handoffs.Key
 	after.Tenant, after.ID, _ = strings.Cut(in.After, "/")
-	found, err := h.Keys.ListOfTenants(ctx, after, in.Limit)
-	for _, k := range found {
+	keys, err := h.Keys.ListOfTenants(ctx, after, in.Limit)
+	for _, k := range keys {
 		all = append(all, outputOfTenantKey(k))
 	}
 	return all, err

@@ -52,8 +52,8 @@ func (s *Guest) listTenants(ctx context.Context, in suspendedInput) (all []tenan
 		return nil, err
 	}
 	after, _ := guest.ParseTenant(in.After) // "" on the first page
-	found, err := p.tenants.SuspendedTenants(ctx, after, in.Limit)
-	for _, t := range found {
+	suspensions, err := p.tenants.SuspendedTenants(ctx, after, in.Limit)
+	for _, t := range suspensions {
 		all = append(all, tenantOutput{t.Tenant, t.Reason, t.At, t.Event})
 	}
 	return all, err

@@ -57,8 +57,8 @@ func (s *Guest) listUserSessions(ctx context.Context, in userSessionsInput) (all
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.guests.UserSessions(ctx, guest.UserSessionQuery{User: in.User, After: guest.ID(in.After), Limit: in.Limit})
-	for _, u := range found {
+	sessions, err := p.guests.UserSessions(ctx, guest.UserSessionQuery{User: in.User, After: guest.ID(in.After), Limit: in.Limit})
+	for _, u := range sessions {
 		all = append(all, userSessionOutput(u))
 	}
 	return all, err

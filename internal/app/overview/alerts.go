@@ -55,8 +55,8 @@ func (s severity) Cell() service.Cell {
 // listAlerts lists alerts that a restart has not forgotten either: package alerts keeps them in a file.
 func listAlerts(a *alerts.Alerts) func(context.Context, operate.None) ([]alertOutput, error) {
 	return func(context.Context, operate.None) (all []alertOutput, err error) {
-		for _, one := range a.Known() {
-			all = append(all, alertOutput{one.Name, one.Subject, severity(one.Severity), one.Since, one.Says, one.Fix})
+		for _, told := range a.Known() {
+			all = append(all, alertOutput{told.Name, told.Subject, severity(told.Severity), told.Since, told.Says, told.Fix})
 		}
 		return all, nil
 	}

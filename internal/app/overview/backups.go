@@ -167,25 +167,25 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 	})
 	verified := backup.Verified(c.Data, settings.URL)
 	has := c.Backups.Server().Files()
-	for _, one := range all {
-		has = append(has, one.Has...)
+	for _, listed := range all {
+		has = append(has, listed.Has...)
 	}
-	for _, one := range all {
-		row := c.row(&one, verified)
-		row.Lacks = lacking(strings.Join(backup.Missing(one.Has, has), ", "))
+	for _, listed := range all {
+		row := c.row(&listed, verified)
+		row.Lacks = lacking(strings.Join(backup.Missing(listed.Has, has), ", "))
 		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
 // row describes a backup. verified is indexed by the backup's time in Unix nanoseconds.
-func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification) backupOutput {
-	v := verified[one.At.UnixNano()]
+func (c *Copies) row(listed *backup.Listed, verified map[int64]backup.Verification) backupOutput {
+	v := verified[listed.At.UnixNano()]
 	o := backupOutput{
-		Backup: one.At.UTC().Format(time.RFC3339Nano), Age: age(max(0, c.Clock().Sub(one.At))), Shown: verification{v.At, v.Damage, one.Encrypted, !one.HasDatabase()},
-		Verified: v.At, Damage: v.Damage, Has: strings.Join(one.Has, ", "),
+		Backup: listed.At.UTC().Format(time.RFC3339Nano), Age: age(max(0, c.Clock().Sub(listed.At))), Shown: verification{v.At, v.Damage, listed.Encrypted, !listed.HasDatabase()},
+		Verified: v.At, Damage: v.Damage, Has: strings.Join(listed.Has, ", "),
 	}
-	if s := one.Size; s != nil {
+	if s := listed.Size; s != nil {
 		o.Databases, o.Sent, o.Took = service.Bytes(s.Databases), service.Bytes(s.Sent), s.Duration()
 	}
 	return o
@@ -334,11 +334,11 @@ func (c *Copies) verifyBackup(ctx context.Context, in backupInput, progress oper
 	if err != nil {
 		return done, err
 	}
-	found, err := c.Backups.Verify(ctx, at, steps(progress))
+	findings, err := c.Backups.Verify(ctx, at, steps(progress))
 	if err != nil {
 		return done, err
 	}
-	for _, f := range found {
+	for _, f := range findings {
 		if f.State == service.Wrong {
 			done.Wrong++
 			progress.Find(backupDamage{f.What, f.Says, f.Fix})

@@ -36,13 +36,13 @@ const (
 // sends the differences. It asks databases and may take some seconds.
 func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []alerts.Condition) {
 	unready := o.Unready(ctx)
-	for _, one := range o.Services {
-		if err := unready[one.Name]; err != nil {
-			all = append(all, alerts.Condition{Name: NotReady, Subject: one.Name, State: service.Wrong, Says: err.Error(), Fix: "run: holdfast check"})
+	for _, running := range o.Services {
+		if err := unready[running.Name]; err != nil {
+			all = append(all, alerts.Condition{Name: NotReady, Subject: running.Name, State: service.Wrong, Says: err.Error(), Fix: "run: holdfast check"})
 		}
 	}
-	found, _ := o.Checks.Latest(ctx, o.Clock(), alertChecksAge, checkPatience)
-	for _, f := range found {
+	findings, _ := o.Checks.Latest(ctx, o.Clock(), alertChecksAge, checkPatience)
+	for _, f := range findings {
 		if f.State == service.Wrong {
 			all = append(all, alerts.Condition{Name: CheckFails, Subject: f.What, State: f.State, Says: f.Says, Fix: f.Fix})
 		}
@@ -62,12 +62,12 @@ func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []ale
 	if failed := settings.Failure(o.Data); failed != nil {
 		all = append(all, alerts.Condition{Name: BackupFails, State: service.Warning, Says: failed.Text(), Fix: "see the log, and run: holdfast backup"})
 	}
-	for _, one := range o.Sweeps.list() {
+	for _, job := range o.Sweeps.list() {
 		switch {
-		case one.fails():
-			all = append(all, alerts.Condition{Name: SweepLate, Subject: one.job, State: service.Warning, Says: "the sweep fails: " + failureText(one.err)})
-		case one.late(o.Clock()):
-			all = append(all, alerts.Condition{Name: SweepLate, Subject: one.job, State: service.Warning, Says: "the sweep is late"})
+		case job.fails():
+			all = append(all, alerts.Condition{Name: SweepLate, Subject: job.job, State: service.Warning, Says: "the sweep fails: " + failureText(job.err)})
+		case job.late(o.Clock()):
+			all = append(all, alerts.Condition{Name: SweepLate, Subject: job.job, State: service.Warning, Says: "the sweep is late"})
 		}
 	}
 	return append(all, o.backlogConditions(ctx)...)
@@ -112,7 +112,7 @@ func (o *Overview) disks() (all []*disk) {
 		if err != nil || size == 0 {
 			continue
 		}
-		at := slices.IndexFunc(all, func(one *disk) bool { return one.free == free && one.size == size })
+		at := slices.IndexFunc(all, func(other *disk) bool { return other.free == free && other.size == size })
 		if at < 0 {
 			at, all = len(all), append(all, &disk{where: d.Where, free: free, size: size})
 		}

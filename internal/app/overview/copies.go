@@ -65,7 +65,7 @@ func (s copyStep) Cell() service.Cell {
 
 // listCopies reads all databases in parallel, because a hanging database would delay the others.
 func listCopies(w *readonly.Switch) func(context.Context, operate.None) ([]copyOutput, error) {
-	return func(ctx context.Context, _ operate.None) (found []copyOutput, err error) {
+	return func(ctx context.Context, _ operate.None) (copies []copyOutput, err error) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
 		all := make([]*copyOutput, len(w.Services))
@@ -76,12 +76,12 @@ func listCopies(w *readonly.Switch) func(context.Context, operate.None) ([]copyO
 			}
 		}
 		reads.Wait()
-		for _, one := range all {
-			if one != nil {
-				found = append(found, *one)
+		for _, c := range all {
+			if c != nil {
+				copies = append(copies, *c)
 			}
 		}
-		return found, nil
+		return copies, nil
 	}
 }
 

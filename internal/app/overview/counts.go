@@ -64,21 +64,21 @@ func (o *Overview) countLines(ctx context.Context) map[string]string {
 	lines := map[string]string{}
 	for _, s := range o.Services {
 		if s.Console != nil {
-			found, at := o.counts.of(s.Name).latest()
-			lines[s.Name] = countLine(s.Console.Counts, found, o.Clock().Sub(at))
+			counts, at := o.counts.of(s.Name).latest()
+			lines[s.Name] = countLine(s.Console.Counts, counts, o.Clock().Sub(at))
 		}
 	}
 	return lines
 }
 
 // count reads a service's counts from a snapshot. It is an error if the service names a table that it does not have.
-func count(ctx context.Context, s *service.Running) (found stored, err error) {
+func count(ctx context.Context, s *service.Running) (counts stored, err error) {
 	db := s.Rows()
 	if db == nil {
 		return nil, errcode.New(errcode.Unavailable, "the service has no database with tables")
 	}
 	err = db.View(ctx, func(v rows.View) error {
-		found = nil
+		counts = nil
 		for _, c := range s.Console.Counts {
 			t := s.Table(c.Table)
 			if t == nil {
@@ -87,23 +87,23 @@ func count(ctx context.Context, s *service.Running) (found stored, err error) {
 			n, err := v.Total(rows.Total{Table: t, Sum: c.Sum, Where: c.Where})
 			switch {
 			case errors.Is(err, errors.ErrUnsupported):
-				found = append(found, nil)
+				counts = append(counts, nil)
 			case err != nil:
 				return err
 			default:
-				found = append(found, &n)
+				counts = append(counts, &n)
 			}
 		}
 		return nil
 	})
-	return found, err
+	return counts, err
 }
 
 // countLine returns a card's line. It adds the age if the counts are older than countedNow; without any count it is
 // "".
-func countLine(all []service.Counted, found stored, age time.Duration) string {
+func countLine(all []service.Counted, counts stored, age time.Duration) string {
 	var parts []string
-	for i, n := range found {
+	for i, n := range counts {
 		if n != nil {
 			text := service.Count(*n, all[i].Of)
 			_, noun, _ := strings.Cut(text, " ")

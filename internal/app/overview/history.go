@@ -136,19 +136,19 @@ func (s *sample) count(before, p *Point) {
 
 // add merges a sample into the last sample if the interval is the same. If the clock was set back, it removes later
 // samples. Samples from a wildly wrong clock are hidden, and expire.
-func (s *span) add(all []sample, one sample) []sample {
-	all = slices.DeleteFunc(all, func(old sample) bool { return !old.at.Before(one.at) && old.at.Sub(one.at) < s.length() })
-	if n := len(all); n > 0 && s.every > historyEvery && all[n-1].at.Truncate(s.every).Equal(one.at.Truncate(s.every)) {
+func (s *span) add(all []sample, measured sample) []sample {
+	all = slices.DeleteFunc(all, func(old sample) bool { return !old.at.Before(measured.at) && old.at.Sub(measured.at) < s.length() })
+	if n := len(all); n > 0 && s.every > historyEvery && all[n-1].at.Truncate(s.every).Equal(measured.at.Truncate(s.every)) {
 		last := &all[n-1]
-		one.seconds += last.seconds
-		one.requests += last.requests
-		one.errors += last.errors
-		one.shed += last.shed
-		one.slow = max(one.slow, last.slow)
-		*last = one
+		measured.seconds += last.seconds
+		measured.requests += last.requests
+		measured.errors += last.errors
+		measured.shed += last.shed
+		measured.slow = max(measured.slow, last.slow)
+		*last = measured
 		return all
 	}
-	all = append(all, one)
+	all = append(all, measured)
 	return slices.Delete(all, 0, max(0, len(all)-s.samples))
 }
 
@@ -177,9 +177,9 @@ func (h *History) shown(at int) (all []sample) {
 	}
 	now := h.points[len(h.points)-1].At
 	first := now.Add(-spans[at].length())
-	for _, one := range h.samples[at] {
-		if !one.at.After(now) && !one.at.Before(first) {
-			all = append(all, one)
+	for _, s := range h.samples[at] {
+		if !s.at.After(now) && !s.at.Before(first) {
+			all = append(all, s)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b sample) int { return a.at.Compare(b.at) })

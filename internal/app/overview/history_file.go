@@ -145,13 +145,13 @@ func (s *storedHistory) samplesOf(of *span) (all []sample, err error) {
 				return nil, errHistory
 			}
 		}
-		one := sample{at: time.Unix(int64(*row[0]), 0), seconds: *row[1], requests: *row[2], errors: *row[3], shed: *row[4], slow: *row[5], sizes: map[string]int64{}}
+		measured := sample{at: time.Unix(int64(*row[0]), 0), seconds: *row[1], requests: *row[2], errors: *row[3], shed: *row[4], slow: *row[5], sizes: map[string]int64{}}
 		for i, where := range s.Databases {
 			if size := row[sampleNumbers+i]; size != nil {
-				one.sizes[where] = int64(*size)
+				measured.sizes[where] = int64(*size)
 			}
 		}
-		all = append(all, one)
+		all = append(all, measured)
 	}
 	return all, nil
 }

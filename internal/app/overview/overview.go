@@ -100,13 +100,13 @@ func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*s
 			usages[d.Where] = o.usage(ctx, d)
 		}
 	}
-	found, at := o.Checks.Latest(ctx, o.Clock(), checksAge, checksPatience)
+	findings, at := o.Checks.Latest(ctx, o.Clock(), checksAge, checksPatience)
 	hour, span := o.History.charts(databases, 0), spanOf(r.Value("span"))
 	charts := hour
 	if span != 0 {
 		charts = o.History.charts(databases, span)
 	}
-	blocks := append(o.findings(found, at), o.stats(hour), o.cards(ctx, usages, found), charts, o.databaseTable(usages), o.backlogs(ctx), o.requestsNow())
+	blocks := append(o.findings(findings, at), o.stats(hour), o.cards(ctx, usages, findings), charts, o.databaseTable(usages), o.backlogs(ctx), o.requestsNow())
 	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: blocks}}}, nil
 }
 
@@ -297,14 +297,14 @@ func (o *Overview) latestBackup() (c service.Stat) {
 func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	// With millions of rows a check takes seconds, so pages wait only for the first.
 	asked := o.Clock()
-	found, at := o.Checks.Latest(ctx, asked, 0, checksPatience)
+	findings, at := o.Checks.Latest(ctx, asked, 0, checksPatience)
 	if at.IsZero() {
-		found, at = o.Checks.Latest(ctx, asked, 0, checkPatience)
+		findings, at = o.Checks.Latest(ctx, asked, 0, checkPatience)
 	}
 	if at.IsZero() {
 		return &service.View{Blocks: []service.Block{&service.Notice{State: service.Warning, Text: "The check is not finished. Reload the page."}}}, nil
 	}
-	t := findingTable(found, service.Wrong, service.Warning, service.OK)
+	t := findingTable(findings, service.Wrong, service.Warning, service.OK)
 	body := "Findings of holdfast check at " + service.TimeCell(at).Text + ". Each visit checks again."
 	if at.Before(asked) {
 		body += " The next check is running: reload the page for its findings."
@@ -313,18 +313,18 @@ func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*ser
 }
 
 // findingTable shows the findings in these states, sorted by state.
-func findingTable(found []service.Finding, states ...service.State) *service.Table {
+func findingTable(findings []service.Finding, states ...service.State) *service.Table {
 	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "Fix"}}}
-	for _, f := range withStates(found, states...) {
+	for _, f := range withStates(findings, states...) {
 		t.Rows = append(t.Rows, []service.Cell{{State: f.State}, service.TextCell(f.What), service.TextCell(f.Says), service.TextCell(f.Fix)})
 	}
 	return t
 }
 
 // withStates returns the findings in these states, sorted by them.
-func withStates(found []service.Finding, states ...service.State) (all []service.Finding) {
+func withStates(findings []service.Finding, states ...service.State) (all []service.Finding) {
 	for _, state := range states {
-		for _, f := range found {
+		for _, f := range findings {
 			if f.State == state {
 				all = append(all, f)
 			}

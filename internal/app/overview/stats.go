@@ -23,15 +23,15 @@ const (
 )
 
 // findings lists problems, worst first, or that everything works. at is zero while the first check runs.
-func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []service.Block) {
-	wrong := withStates(found, service.Wrong, service.Warning)
+func (o *Overview) findings(findings []service.Finding, at time.Time) (blocks []service.Block) {
+	problems := withStates(findings, service.Wrong, service.Warning)
 	failed, late := lateSweeps(o.Sweeps.list(), o.Clock())
 	if failed+late > 0 {
-		wrong = append(wrong, service.Finding{State: service.Warning, What: "sweeps", Says: fmt.Sprintf("%d failed, %d late", failed, late), Fix: "see the page Sweeps"})
+		problems = append(problems, service.Finding{State: service.Warning, What: "sweeps", Says: fmt.Sprintf("%d failed, %d late", failed, late), Fix: "see the page Sweeps"})
 	}
-	for i, f := range wrong {
+	for i, f := range problems {
 		if i == shownFindings {
-			blocks = append(blocks, &service.Links{All: []service.Link{{Text: service.Count(int64(len(wrong)-i), "more finding"), To: "checks"}}})
+			blocks = append(blocks, &service.Links{All: []service.Link{{Text: service.Count(int64(len(problems)-i), "more finding"), To: "checks"}}})
 			break
 		}
 		text := f.What + ": " + f.Says + "."
@@ -43,8 +43,8 @@ func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []ser
 	switch {
 	case at.IsZero():
 		blocks = append(blocks, &service.Notice{State: service.OK, Text: "The first check is running."})
-	case len(wrong) == 0:
-		blocks = []service.Block{&service.Notice{State: service.OK, Text: "Everything works: " + service.Count(int64(len(found)), "check") + " passed, and all sweeps are on time."}}
+	case len(problems) == 0:
+		blocks = []service.Block{&service.Notice{State: service.OK, Text: "Everything works: " + service.Count(int64(len(findings)), "check") + " passed, and all sweeps are on time."}}
 	}
 	return blocks
 }
@@ -151,7 +151,7 @@ func (o *Overview) fullest() *disk {
 }
 
 // cards shows each service with its state, amounts and sizes. Services that are off come last.
-func (o *Overview) cards(ctx context.Context, usages map[string]usage, found []service.Finding) *service.Cards {
+func (o *Overview) cards(ctx context.Context, usages map[string]usage, findings []service.Finding) *service.Cards {
 	unready, counted := o.Unready(ctx), o.countLines(ctx)
 	b := &service.Cards{Title: "Services"}
 	for _, s := range o.Services {
@@ -165,7 +165,7 @@ func (o *Overview) cards(ctx context.Context, usages map[string]usage, found []s
 		} else if ready := readyCell(ctx, s); ready.State != service.OK {
 			c.State, c.Lines = ready.State, []string{ready.Text}
 		} else {
-			c.State, c.Problem = problemOf(found, s.Name)
+			c.State, c.Problem = problemOf(findings, s.Name)
 		}
 		if line := counted[s.Name]; line != "" {
 			c.Lines = append(c.Lines, line)
@@ -182,17 +182,17 @@ func (o *Overview) cards(ctx context.Context, usages map[string]usage, found []s
 }
 
 // problemOf returns the worst finding about a service, as a link to the checks.
-func problemOf(found []service.Finding, name string) (state service.State, why *service.Link) {
-	wrong := withStates(found, service.Wrong, service.Warning)
-	wrong = slices.DeleteFunc(wrong, func(f service.Finding) bool { return f.Service != name })
-	if len(wrong) == 0 {
+func problemOf(findings []service.Finding, name string) (state service.State, why *service.Link) {
+	problems := withStates(findings, service.Wrong, service.Warning)
+	problems = slices.DeleteFunc(problems, func(f service.Finding) bool { return f.Service != name })
+	if len(problems) == 0 {
 		return service.OK, nil
 	}
-	text := wrong[0].What + ": " + wrong[0].Says
-	if more := int64(len(wrong) - 1); more > 0 {
+	text := problems[0].What + ": " + problems[0].Says
+	if more := int64(len(problems) - 1); more > 0 {
 		text += ", and " + service.Count(more, "more finding")
 	}
-	return wrong[0].State, &service.Link{Text: text, To: "checks"}
+	return problems[0].State, &service.Link{Text: text, To: "checks"}
 }
 
 // sizeLine returns e.g. "SQLite, 1.2 MiB, +3 KiB in 5 hours".

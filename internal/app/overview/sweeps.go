@@ -46,10 +46,10 @@ func (s *Sweeps) Expect(job string, every time.Duration, now time.Time) {
 
 // Note records that a round ended in this process. After an error the latest success keeps its time.
 func (s *Sweeps) Note(job string, rows int, err error, now time.Time) {
-	s.update(job, func(one *swept) {
-		one.rows, one.err = rows, err
-		if one.total += rows; err == nil {
-			one.at = now
+	s.update(job, func(j *swept) {
+		j.rows, j.err = rows, err
+		if j.total += rows; err == nil {
+			j.at = now
 		}
 	})
 }
@@ -57,7 +57,7 @@ func (s *Sweeps) Note(job string, rows int, err error, now time.Time) {
 // NoteOther records that another process began a round, which ends this process's failure: with several servers only
 // one sweeps at a time.
 func (s *Sweeps) NoteOther(job string, now time.Time) {
-	s.update(job, func(one *swept) { one.at, one.err = now, nil })
+	s.update(job, func(j *swept) { j.at, j.err = now, nil })
 }
 
 // update ignores jobs that nobody expects.
@@ -126,18 +126,18 @@ func listSweeps(s *Sweeps) func(context.Context, operate.None) ([]sweepOutput, e
 	return func(context.Context, operate.None) (rows []sweepOutput, err error) {
 		all := s.list()
 		for i := range all {
-			one := &all[i]
-			o := sweepOutput{Sweep: one.job, At: one.at, Removed: one.rows, Total: one.total, Late: one.late(s.Clock())}
-			if one.every > 0 {
-				o.Every = conf.FormatDuration(one.every)
+			job := &all[i]
+			o := sweepOutput{Sweep: job.job, At: job.at, Removed: job.rows, Total: job.total, Late: job.late(s.Clock())}
+			if job.every > 0 {
+				o.Every = conf.FormatDuration(job.every)
 			}
 			switch {
-			case one.err != nil:
-				o.Problem = failureText(one.err)
+			case job.err != nil:
+				o.Problem = failureText(job.err)
 				o.State = shownState{service.Wrong, "failed: " + o.Problem}
 			case o.Late:
 				o.State = shownState{service.Warning, "late"}
-			case one.at.IsZero():
+			case job.at.IsZero():
 				o.State = shownState{service.OK, "not due yet"}
 			default:
 				o.State = shownState{service.OK, "on time"}

@@ -59,14 +59,14 @@ func (d DeadLetters[In]) Read(ctx context.Context, in In) (e outbox.DeadEvent, e
 	if err != nil {
 		return e, err
 	}
-	found, err := box.ListDead(ctx, outbox.ID{Owner: id.Owner, Stream: id.Stream, Seq: id.Seq - 1}, 1)
+	events, err := box.ListDead(ctx, outbox.ID{Owner: id.Owner, Stream: id.Stream, Seq: id.Seq - 1}, 1)
 	switch {
 	case err != nil:
 		return e, err
-	case len(found) == 0 || found[0].ID() != id:
+	case len(events) == 0 || events[0].ID() != id:
 		return e, d.Missing
 	}
-	return found[0], nil
+	return events[0], nil
 }
 
 func (d DeadLetters[In]) find(ctx context.Context, in In) (box outbox.Dead, id outbox.ID, err error) {

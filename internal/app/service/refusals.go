@@ -13,9 +13,9 @@ type Refusal struct {
 
 // Reason returns the reason for an error, or "". It is a web.Service.Reason.
 func (r Refusals) Reason(err error) string {
-	for _, one := range r {
-		if errors.Is(err, one.Err) {
-			return one.Reason
+	for _, refusal := range r {
+		if errors.Is(err, refusal.Err) {
+			return refusal.Reason
 		}
 	}
 	return ""

@@ -221,7 +221,7 @@ type Opened struct {
 	Reload func(next Config, queueWait time.Duration)
 
 	// Caches returns how many bytes caches use, and at most.
-	Caches func() (bytes, most int64)
+	Caches func() (bytes, maxBytes int64)
 
 	Files *Files // nil: everything is in the databases
 

@@ -43,7 +43,7 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 // caveats reports rows that are imported although a browser could not write them. They hold a user's data, which must
 // not be lost because another server allowed more, and browsers can read and replace them.
 func (v *mozillaView) caveats(r *record, sortindex any, name string, now syncstorage.Timestamp, report func(service.Problem)) {
-	if most := v.limits.For(v.names[r.coll]).MaxRecordPayloadBytes; r.length > most {
+	if limit := v.limits.For(v.names[r.coll]).MaxRecordPayloadBytes; r.length > limit {
 		report(service.Problem{
 			What: "records above max_record_payload_bytes, which browsers can read but not write", Row: fmt.Sprintf("%s, %d bytes", name, r.length),
 			Fix: "raise syncstorage.limits.max_record_payload_bytes before you start this server",

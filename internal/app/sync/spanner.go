@@ -61,9 +61,9 @@ func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error)
 }
 
 // inspectSpanner reports an emulator, and tables from older Mozilla server releases that differ from Holdfast's.
-func (s *Storage) inspectSpanner(ctx context.Context, store syncstorage.Store) (found []service.Finding, err error) {
+func (s *Storage) inspectSpanner(ctx context.Context, store syncstorage.Store) (findings []service.Finding, err error) {
 	warn := func(says, fix string) {
-		found = append(found, service.Finding{State: service.Warning, What: Name + " database", Says: says, Fix: fix})
+		findings = append(findings, service.Finding{State: service.Warning, What: Name + " database", Says: says, Fix: fix})
 	}
 	if s.cfg.EmulatorHost != "" {
 		warn("in the Spanner emulator on "+s.cfg.EmulatorHost+", which keeps data in memory only", "for anything but tests, unset syncstorage.spanner_emulator_host")
@@ -72,11 +72,11 @@ func (s *Storage) inspectSpanner(ctx context.Context, store syncstorage.Store) (
 		Inspect(ctx context.Context) (syncstorage.Inspection, error)
 	})
 	if !ok {
-		return found, nil
+		return findings, nil
 	}
 	in, err := inspector.Inspect(ctx)
 	if err != nil {
-		return found, err
+		return findings, err
 	}
 	for _, name := range in.Indexes {
 		warn("the index "+name+" adds mutations to each record: Spanner may refuse a batch that max_total_records allows", "run on the database: DROP INDEX "+name)
@@ -85,7 +85,7 @@ func (s *Storage) inspectSpanner(ctx context.Context, store syncstorage.Store) (
 		warn("the table "+name+" has no row deletion policy: expired rows are never deleted",
 			"run on the database: ALTER TABLE "+name+" ADD ROW DELETION POLICY (OLDER_THAN(expiry, INTERVAL 0 DAY))")
 	}
-	return found, nil
+	return findings, nil
 }
 
 // fitRecords reports limits that allow more records than a commit on Spanner can contain: a whole batch when it is

@@ -102,7 +102,7 @@ func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) 
 	after.FxAUID, after.Text, _ = strings.Cut(in.After, " ")
 	// Labels without storage are skipped, so one query may not fill the page.
 	for len(all) < in.Limit {
-		found, err := s.opened.FindLabels(ctx, in.Label, after, in.Limit)
+		labelled, err := s.opened.FindLabels(ctx, in.Label, after, in.Limit)
 		if errcode.Is(err, errcode.Invalid) {
 			err = &operate.InputError{Input: "label", Reason: errcode.Message(err)}
 		}
@@ -111,7 +111,7 @@ func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) 
 		}
 		var users []tokenserver.User
 		var labels []tokenserver.Label
-		for _, l := range found {
+		for _, l := range labelled {
 			after = l.Label
 			if l.User.UID != 0 && len(all)+len(users) < in.Limit { // a listed account may lack storage
 				users, labels = append(users, l.User), append(labels, l.Label)
@@ -126,7 +126,7 @@ func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) 
 			out.Label, out.Position = labels[i].Text, labels[i].FxAUID+" "+labels[i].Text
 			all = append(all, out)
 		}
-		if len(found) < in.Limit {
+		if len(labelled) < in.Limit {
 			break
 		}
 	}

@@ -46,15 +46,15 @@ func (o owners) After(ctx context.Context, number int64, n int) (all []rows.Owne
 		if span.Until, err = v.NthOwner(usersByNumber, 1, span.After, n-1); err != nil {
 			return err
 		}
-		var found []storageUser
+		var users []storageUser
 		if err := v.Each(usersByNumber, 1, span, func(p rows.Packed) error {
 			r := p.Row()
-			found = append(found, storageUserOf(r[0], r[1], r[2:]))
+			users = append(users, storageUserOf(r[0], r[1], r[2:]))
 			return nil
 		}); err != nil {
 			return err
 		}
-		all, err = currentOwners(v, found)
+		all, err = currentOwners(v, users)
 		return err
 	})
 	return all, err
@@ -70,15 +70,15 @@ func (o owners) Find(ctx context.Context, numbers []int64) (all []rows.Owner, er
 		all = nil
 		// Each query names at most 500 keys, because engines limit a statement's parameters.
 		for some := range slices.Chunk(keys, 500) {
-			var found []storageUser
+			var users []storageUser
 			if err := v.Find(usersByNumber, some, func(p rows.Packed) error {
 				r := p.Row()
-				found = append(found, storageUserOf(r[0], r[1], r[2:]))
+				users = append(users, storageUserOf(r[0], r[1], r[2:]))
 				return nil
 			}); err != nil {
 				return err
 			}
-			owners, err := currentOwners(v, found)
+			owners, err := currentOwners(v, users)
 			if err != nil {
 				return err
 			}

@@ -36,11 +36,11 @@ func stringClaim(members map[string]json.RawMessage, name string) (string, error
 // stringsClaim returns a claim that may be a string or an array.
 func stringsClaim(members map[string]json.RawMessage, name string) ([]string, error) {
 	if raw, ok := members[name]; !ok || raw[0] != '[' {
-		one, err := stringClaim(members, name)
-		if one == "" || err != nil {
+		claim, err := stringClaim(members, name)
+		if claim == "" || err != nil {
 			return nil, err
 		}
-		return []string{one}, nil
+		return []string{claim}, nil
 	}
 	var all []*string
 	if err := json.Unmarshal(members[name], &all); err != nil {

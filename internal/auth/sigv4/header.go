@@ -92,7 +92,7 @@ func parseFields(text string) (f fields, err error) {
 	return f, nil
 }
 
-func parseSignedHeaders(text string) (names []string, wrong string) {
+func parseSignedHeaders(text string) (names []string, problem string) {
 	if strings.Count(text, ";") >= maxSignedHeaders {
 		return nil, "SignedHeaders lists too many headers"
 	}

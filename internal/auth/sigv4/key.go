@@ -26,7 +26,7 @@ func (c credential) scope() string {
 }
 
 // parseCredential returns an error text, because header, query and form use different error codes.
-func parseCredential(text string) (c credential, wrong string) {
+func parseCredential(text string) (c credential, problem string) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 5 {
 		return c, "the credential must be KEY/DATE/REGION/s3/aws4_request"
@@ -48,8 +48,8 @@ func parseCredential(text string) (c credential, wrong string) {
 }
 
 // isPlain accepts visible ASCII without credential separators.
-func isPlain(text string, most int) bool {
-	if text == "" || len(text) > most {
+func isPlain(text string, maxLength int) bool {
+	if text == "" || len(text) > maxLength {
 		return false
 	}
 	for i := range len(text) {

@@ -135,17 +135,17 @@ func (i *imports) run(ctx context.Context) error {
 
 // addPair finds or creates the target bucket and imports settings.
 func (i *imports) addPair(ctx context.Context, name string) error {
-	found := pair{from: name, to: name}
+	names := pair{from: name, to: name}
 	if i.To != "" {
-		found.to = i.To
+		names.to = i.To
 	}
-	err := buckets.CheckBucketName(found.to)
+	err := buckets.CheckBucketName(names.to)
 	if err == nil {
-		found.bucket, err = i.Target.Bucket(ctx, i.Account.ID, found.to)
+		names.bucket, err = i.Target.Bucket(ctx, i.Account.ID, names.to)
 	}
 	isNew := errors.Is(err, buckets.ErrNoBucket)
 	if isNew && !i.DryRun {
-		if found.bucket, err = i.Target.CreateBucket(ctx, i.Account.ID, found.to); errors.Is(err, buckets.ErrBucketExists) {
+		if names.bucket, err = i.Target.CreateBucket(ctx, i.Account.ID, names.to); errors.Is(err, buckets.ErrBucketExists) {
 			err = nil
 		}
 	}
@@ -155,13 +155,13 @@ func (i *imports) addPair(ctx context.Context, name string) error {
 		i.problem(Problem{Bucket: name, Reason: err.Error() + "; import it by itself, with another name here", Failed: true})
 		return nil
 	default:
-		return fmt.Errorf("bucket %s: %w", found.to, err)
+		return fmt.Errorf("bucket %s: %w", names.to, err)
 	}
-	found.noted = found.bucket.Settings.ImportNotes
-	if at := slices.IndexFunc(found.noted, func(n buckets.ImportNote) bool { return n.Setting == buckets.SettingObjects }); at >= 0 {
-		found.missing = &found.noted[at]
+	names.noted = names.bucket.Settings.ImportNotes
+	if at := slices.IndexFunc(names.noted, func(n buckets.ImportNote) bool { return n.Setting == buckets.SettingObjects }); at >= 0 {
+		names.missing = &names.noted[at]
 	}
-	i.pairs = append(i.pairs, found)
+	i.pairs = append(i.pairs, names)
 	p := &i.pairs[len(i.pairs)-1]
 	var once sync.Once
 	var failed error

@@ -371,8 +371,8 @@ func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsCha
 	l := buckets.Lifecycle{MinimumSize: string(out.TransitionDefaultMinimumObjectSize), Changed: i.Target.Now(), Bucket: p.to}
 	var why string
 	for _, r := range out.Rules {
-		rule, wrong := ruleOf(&r)
-		why = cmp.Or(why, wrong)
+		rule, problem := ruleOf(&r)
+		why = cmp.Or(why, problem)
 		l.Rules = append(l.Rules, rule)
 	}
 	if here := p.bucket.Settings.Lifecycle.Rules; len(here) > 0 {
@@ -388,14 +388,14 @@ func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsCha
 	return outcome{}, nil
 }
 
-// ruleOf converts a rule. wrong explains parts that have no form here, so that Lifecycle.Check does not see them.
-func ruleOf(r *types.LifecycleRule) (rule buckets.LifecycleRule, wrong string) {
+// ruleOf converts a rule. problem explains parts that have no form here, so that Lifecycle.Check does not see them.
+func ruleOf(r *types.LifecycleRule) (rule buckets.LifecycleRule, problem string) {
 	rule = buckets.LifecycleRule{ID: cmp.Or(aws.ToString(r.ID), buckets.NewUUID()), Disabled: r.Status == types.ExpirationStatusDisabled, Filter: filterOf(r.Filter)}
 	switch {
 	case len(r.Transitions)+len(r.NoncurrentVersionTransitions) > 0:
-		wrong = "a rule moves objects to another storage class"
+		problem = "a rule moves objects to another storage class"
 	case r.Status != types.ExpirationStatusEnabled && r.Status != types.ExpirationStatusDisabled:
-		wrong = "the Status of a rule is not Enabled or Disabled"
+		problem = "the Status of a rule is not Enabled or Disabled"
 	}
 	if rule.Filter == nil {
 		rule.Prefix = cmp.Or(r.Prefix, aws.String("")) //nolint:staticcheck // S3's older form
@@ -405,11 +405,11 @@ func ruleOf(r *types.LifecycleRule) (rule buckets.LifecycleRule, wrong string) {
 		if e.Date != nil {
 			rule.Expiration.Date = buckets.At(*e.Date)
 			if rule.Expiration.Date == 0 { // 0 means no date
-				wrong = "the Date of a rule is not later than 1970"
+				problem = "the Date of a rule is not later than 1970"
 			}
 		}
 		if e.Days != nil && *e.Days < 1 {
-			wrong = "the Days of a rule are not positive"
+			problem = "the Days of a rule are not positive"
 		}
 	}
 	if n := r.NoncurrentVersionExpiration; n != nil {
@@ -420,10 +420,10 @@ func ruleOf(r *types.LifecycleRule) (rule buckets.LifecycleRule, wrong string) {
 	}
 	if a := r.AbortIncompleteMultipartUpload; a != nil {
 		if rule.AbortDays = int(aws.ToInt32(a.DaysAfterInitiation)); rule.AbortDays < 1 { // 0 means no such action
-			wrong = "the DaysAfterInitiation of a rule are not positive"
+			problem = "the DaysAfterInitiation of a rule are not positive"
 		}
 	}
-	return rule, wrong
+	return rule, problem
 }
 
 // filterOf converts a filter; nil stays nil.

@@ -21,11 +21,11 @@ type group struct {
 
 // decideAll looks at each finding again, with its row as it is now: most findings come from writes during the audit.
 func (a *audit) decideAll(ctx context.Context) error {
-	found, err := openLines(filepath.Join(a.Folder, sortedFile), 0)
+	sorted, err := openLines(filepath.Join(a.Folder, sortedFile), 0)
 	if err != nil {
 		return err
 	}
-	defer found.close()
+	defer sorted.close()
 	again, err := openLines(filepath.Join(a.Folder, againFile), 0)
 	if err != nil {
 		return err
@@ -33,15 +33,15 @@ func (a *audit) decideAll(ctx context.Context) error {
 	defer again.close()
 	rows := &bodies{lines: again}
 	all := func(*buckets.Reference) bool { return true }
-	if err := errors.Join(found.next(), rows.next(all)); err != nil {
+	if err := errors.Join(sorted.next(), rows.next(all)); err != nil {
 		return err
 	}
 	done := int64(0)
-	for !found.ended {
+	for !sorted.ended {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		g, err := nextGroup(found)
+		g, err := nextGroup(sorted)
 		if err != nil {
 			return err
 		}
@@ -64,11 +64,11 @@ func (a *audit) decideAll(ctx context.Context) error {
 }
 
 // nextGroup reads the findings for the next path.
-func nextGroup(found *lines) (*group, error) {
+func nextGroup(sorted *lines) (*group, error) {
 	g := &group{}
-	for !found.ended {
+	for !sorted.ended {
 		var f Finding
-		path, err := decodeLine(found.line, &f)
+		path, err := decodeLine(sorted.line, &f)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func nextGroup(found *lines) (*group, error) {
 			return g, nil
 		}
 		g.findings = append(g.findings, f)
-		if err := found.next(); err != nil {
+		if err := sorted.next(); err != nil {
 			return nil, err
 		}
 	}

@@ -34,10 +34,10 @@ func (c *Cache) Of(b *buckets.Bucket) *Policy {
 		return nil
 	}
 	c.mu.Lock()
-	found, ok := c.all[b.ID]
+	entry, ok := c.all[b.ID]
 	c.mu.Unlock()
-	if ok && found.stored.Document == stored.Document && maps.Equal(found.stored.Accounts, stored.Accounts) {
-		return found.policy
+	if ok && entry.stored.Document == stored.Document && maps.Equal(entry.stored.Accounts, stored.Accounts) {
+		return entry.policy
 	}
 	p := Load(stored, b.Name)
 	c.mu.Lock()

@@ -86,12 +86,12 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 		if n > 0 {
 			return buckets.Bucket{BucketRef: b, Owner: owner, Created: now}, nil
 		}
-		found, err := s.readBuckets(ctx, sqlBucket, string(owner), b.Name)
+		matches, err := s.readBuckets(ctx, sqlBucket, string(owner), b.Name)
 		if err != nil {
 			return buckets.Bucket{}, err
 		}
-		if len(found) > 0 { // otherwise deleted concurrently
-			return found[0], buckets.ErrBucketExists
+		if len(matches) > 0 { // otherwise deleted concurrently
+			return matches[0], buckets.ErrBucketExists
 		}
 	}
 }
@@ -101,14 +101,14 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 	if err := owner.Check(); err != nil {
 		return buckets.Bucket{}, err
 	}
-	found, err := s.readBuckets(ctx, sqlBucket, string(owner), name)
+	matches, err := s.readBuckets(ctx, sqlBucket, string(owner), name)
 	if err != nil {
 		return buckets.Bucket{}, err
 	}
-	if len(found) == 0 {
+	if len(matches) == 0 {
 		return buckets.Bucket{}, buckets.ErrNoBucket
 	}
-	return found[0], nil
+	return matches[0], nil
 }
 
 // Buckets implements buckets.Buckets.

@@ -315,8 +315,8 @@ func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *bu
 		case "bucket":
 			exists = true
 		case "upload":
-			found, err := scanUpload(columns)
-			u = &found
+			upload, err := scanUpload(columns)
+			u = &upload
 			return err
 		default:
 			p, _, err := scanPart(columns)

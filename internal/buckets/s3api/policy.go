@@ -211,8 +211,8 @@ func (e *existing) read() (buckets.Object, error) {
 	if err != nil {
 		return buckets.Object{}, err
 	}
-	found, err := e.Service.Version(ctx, e.owner, e.bucket.ID, e.key, id)
-	return found.Object, err
+	version, err := e.Service.Version(ctx, e.owner, e.bucket.ID, e.key, id)
+	return version.Object, err
 }
 
 // client describes the client to policies.

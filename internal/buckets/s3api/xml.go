@@ -187,11 +187,11 @@ func appendXML[T any](list *[]T, maxElements int, d *xml.Decoder, start xml.Star
 	if len(*list) == maxElements {
 		return errMalformedXML
 	}
-	var one T
-	if err := d.DecodeElement(&one, &start); err != nil {
+	var item T
+	if err := d.DecodeElement(&item, &start); err != nil {
 		return err
 	}
-	*list = append(*list, one)
+	*list = append(*list, item)
 	return nil
 }
 

@@ -85,9 +85,9 @@ func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, s cacheState
 	now := c.clock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found, ok := c.buckets[n]
-	age := now.Sub(found.read)
-	return found.Bucket, ok && 0 <= age && age < buckets.KeyDelay, cacheState{c.changes, now}
+	entry, ok := c.buckets[n]
+	age := now.Sub(entry.read)
+	return entry.Bucket, ok && 0 <= age && age < buckets.KeyDelay, cacheState{c.changes, now}
 }
 
 // add caches a bucket, unless buckets were changed since get.
@@ -141,9 +141,9 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 		if err := hasAccount(c, owner); err != nil {
 			return err
 		}
-		found, err := readBuckets(c, sqlBucket, owner, b.Name)
-		if err == nil && len(found) > 0 {
-			made, err = found[0], buckets.ErrBucketExists
+		matches, err := readBuckets(c, sqlBucket, owner, b.Name)
+		if err == nil && len(matches) > 0 {
+			made, err = matches[0], buckets.ErrBucketExists
 		}
 		return err
 	}, func(c *sqlite.Conn) error {
@@ -164,14 +164,14 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 		return b, nil
 	}
 	err = s.db.ReadOne(ctx, "bucket", func(c *sqlite.Conn) error {
-		found, err := readBuckets(c, sqlBucket, owner, name)
+		matches, err := readBuckets(c, sqlBucket, owner, name)
 		switch {
 		case err != nil:
 			return err
-		case len(found) == 0:
+		case len(matches) == 0:
 			return buckets.ErrNoBucket
 		}
-		b = found[0]
+		b = matches[0]
 		return nil
 	})
 	if err == nil {
@@ -260,17 +260,17 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 		events = *change.Events
 	}
 	err := s.db.WriteChecked(ctx, "set_bucket", func(c *sqlite.Conn) error {
-		found, err := readBuckets(c, sqlBucket, owner, b.Name)
-		if err == nil && (len(found) == 0 || found[0].ID != b.ID) {
+		matches, err := readBuckets(c, sqlBucket, owner, b.Name)
+		if err == nil && (len(matches) == 0 || matches[0].ID != b.ID) {
 			err = buckets.ErrNoBucket
 		}
-		if err == nil && change.LifecycleWas != nil && *change.LifecycleWas != found[0].Settings.Lifecycle.Changed {
+		if err == nil && change.LifecycleWas != nil && *change.LifecycleWas != matches[0].Settings.Lifecycle.Changed {
 			err = buckets.ErrPrecondition
 		}
 		if err != nil {
 			return err
 		}
-		settings := change.Apply(found[0].Settings)
+		settings := change.Apply(matches[0].Settings)
 		shared = settings.IsShared()
 		if text, err = json.Marshal(settings); err != nil {
 			return errcode.Wrap(errcode.Internal, "encode the settings of a bucket", err)

@@ -60,13 +60,13 @@ func scanKept(r *sqlite.Stmt) (k kept, err error) {
 }
 
 // readKept returns nil without a row.
-func readKept(c *sqlite.Conn, sql string, args ...any) (found *kept, err error) {
+func readKept(c *sqlite.Conn, sql string, args ...any) (version *kept, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		k, err := scanKept(r)
-		found = &k
+		version = &k
 		return err
 	}, args...)
-	return found, err
+	return version, err
 }
 
 // SetVersioning implements buckets.Versions.

@@ -86,7 +86,7 @@ type Connection struct {
 type Pool interface {
 	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 	Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
-	Connections() (active, idle, most int)
+	Connections() (active, idle, maximum int)
 	Waits() (n int64, total time.Duration)
 	SecretHashes(ctx context.Context, service string) (map[string]string, error)
 	SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error)
@@ -284,7 +284,7 @@ func (d *Database) AbortRound(ctx context.Context, job string) error {
 }
 
 // Connections returns how many connections are used and idle, and how many there may be.
-func (d *Database) Connections() (active, idle, most int) { return d.Pool.Connections() }
+func (d *Database) Connections() (active, idle, maximum int) { return d.Pool.Connections() }
 
 // turns is the number of turns for a SQLite file, whose writer commits waiting writes as a group. Few reads run at
 // once.

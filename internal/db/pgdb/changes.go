@@ -27,7 +27,7 @@ const (
 // Changes also reads the logs on Citus workers. It then begins a new snapshot: rows that the caller reads next are at
 // least as new as the returned entries.
 func (v *view) Changes(service string, of map[string]*rows.Table, limit rows.LogLimit) (all []rows.Change, entries []int64, err error) {
-	found, err := v.tx.Query(v.ctx, oldestKeys, service, limit.Entries, limit.Keys)
+	result, err := v.tx.Query(v.ctx, oldestKeys, service, limit.Entries, limit.Keys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,7 +38,7 @@ func (v *view) Changes(service string, of map[string]*rows.Table, limit rows.Log
 		all, entries = append(all, rows.Change{Table: table, Key: parsed}), append(entries, ids...)
 		return err
 	}
-	if _, err = pgx.ForEachRow(found, []any{&table, &key, &ids}, add); err != nil || !v.citus {
+	if _, err = pgx.ForEachRow(result, []any{&table, &key, &ids}, add); err != nil || !v.citus {
 		return all, entries, err
 	}
 	if err := sameWorkers(v.ctx, v.tx, service); err != nil {
@@ -88,11 +88,11 @@ func (v *view) Logged(service string) (n int64, err error) {
 }
 
 func (v *view) Duplicates(service string, limit int) (entries []int64, err error) {
-	found, err := v.tx.Query(v.ctx, olderEntries, service, limit)
+	result, err := v.tx.Query(v.ctx, olderEntries, service, limit)
 	if err != nil {
 		return nil, err
 	}
-	if entries, err = pgx.CollectRows(found, pgx.RowTo[int64]); err != nil || !v.citus {
+	if entries, err = pgx.CollectRows(result, pgx.RowTo[int64]); err != nil || !v.citus {
 		return entries, err
 	}
 	lists, err := onWorkers(v.ctx, v.tx, `SELECT coalesce(json_agg(id), '[]') FROM (`+olderEntries+`) AS older`, service, limit)

@@ -46,11 +46,11 @@ type distributed struct {
 func distributedBy(set migrate.Set) (d distributed) {
 	for _, m := range set.Migrations {
 		_, text := splitCitus(m.SQL)
-		for _, found := range distributesTable.FindAllStringSubmatch(text, -1) {
-			d.tables, d.columns = append(d.tables, found[1]), append(d.columns, found[2])
+		for _, match := range distributesTable.FindAllStringSubmatch(text, -1) {
+			d.tables, d.columns = append(d.tables, match[1]), append(d.columns, match[2])
 		}
-		for _, found := range distributesFunction.FindAllStringSubmatch(text, -1) {
-			d.functions, d.names, d.parameters = append(d.functions, found[1]+found[2]), append(d.names, found[1]), append(d.parameters, found[3])
+		for _, match := range distributesFunction.FindAllStringSubmatch(text, -1) {
+			d.functions, d.names, d.parameters = append(d.functions, match[1]+match[2]), append(d.names, match[1]), append(d.parameters, match[3])
 		}
 	}
 	return d

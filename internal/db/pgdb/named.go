@@ -94,17 +94,17 @@ func withParams(sql string, params []string) string {
 			numbered[i] += "::" + typ
 		}
 	}
-	text := namedParam.ReplaceAllStringFunc(sql, func(found string) string {
-		if found[0] == '(' {
+	text := namedParam.ReplaceAllStringFunc(sql, func(param string) string {
+		if param[0] == '(' {
 			all := make([]string, len(params))
 			for i, name := range names {
 				all[i], used[i] = name+" => "+numbered[i], true
 			}
 			return "(" + strings.Join(all, ", ") + ")"
 		}
-		i := slices.Index(names, found[1:])
+		i := slices.Index(names, param[1:])
 		if i < 0 {
-			panic(fmt.Sprintf("no argument for %s in %s", found, sql))
+			panic(fmt.Sprintf("no argument for %s in %s", param, sql))
 		}
 		used[i] = true
 		return numbered[i]

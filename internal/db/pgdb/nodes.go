@@ -92,9 +92,9 @@ func (db *DB) Distributed(table string) *DB {
 
 // newNodes returns nodes without a layout. Statements on all nodes may use a quarter of the connections.
 func newNodes(
-	life context.Context, most int, read func(context.Context) ([]shard, bool, error), probe func(context.Context, address) (bool, error),
+	life context.Context, limit int, read func(context.Context) ([]shard, bool, error), probe func(context.Context, address) (bool, error),
 ) *nodes {
-	ns := &nodes{most: most, life: life, read: read, probe: probe, wide: newNode(life, max(1, most/4))}
+	ns := &nodes{most: limit, life: life, read: read, probe: probe, wide: newNode(life, max(1, limit/4))}
 	ns.wide.others = func() (all []*node) {
 		if l := ns.layout.Load(); l != nil {
 			for _, n := range l.nodes {

@@ -30,23 +30,23 @@ type reader struct {
 }
 
 // each calls fn for all rows.
-func (r *reader) each(found pgx.Rows, fn func(rows.Packed) error) error {
-	defer found.Close()
-	for found.Next() {
-		if err := r.read(found); err != nil {
+func (r *reader) each(result pgx.Rows, fn func(rows.Packed) error) error {
+	defer result.Close()
+	for result.Next() {
+		if err := r.read(result); err != nil {
 			return err
 		}
 		if err := fn(r.packed); err != nil {
 			return err
 		}
 	}
-	return found.Err()
+	return result.Err()
 }
 
 // read converts a row. The frequent types are decoded here: the driver's values would make garbage for each row.
-func (r *reader) read(found pgx.Rows) (err error) {
-	p, fields := r.packed[:0], found.FieldDescriptions()
-	for i, raw := range found.RawValues() {
+func (r *reader) read(result pgx.Rows) (err error) {
+	p, fields := r.packed[:0], result.FieldDescriptions()
+	for i, raw := range result.RawValues() {
 		c := r.columns[i]
 		switch isBinary := fields[i].Format == pgx.BinaryFormatCode; {
 		case raw == nil:

@@ -237,9 +237,9 @@ func (v *view) batch(t *rows.Table, batch *pgx.Batch, fn func(rows.Packed) error
 	answers := v.tx.SendBatch(v.ctx, batch)
 	r := v.reader(t.Columns)
 	for range batch.Len() {
-		found, err := answers.Query()
+		result, err := answers.Query()
 		if err == nil {
-			err = r.each(found, fn)
+			err = r.each(result, fn)
 		}
 		if err != nil {
 			return errors.Join(err, answers.Close())
@@ -250,11 +250,11 @@ func (v *view) batch(t *rows.Table, batch *pgx.Batch, fn func(rows.Packed) error
 
 // each calls fn for a query's rows.
 func (v *view) each(columns []rows.Column, sql string, fn func(rows.Packed) error, args ...any) error {
-	found, err := v.tx.Query(v.ctx, sql, args...)
+	result, err := v.tx.Query(v.ctx, sql, args...)
 	if err != nil {
 		return err
 	}
-	return v.reader(columns).each(found, fn)
+	return v.reader(columns).each(result, fn)
 }
 
 func (v *view) reader(columns []rows.Column) *reader {
@@ -294,10 +294,10 @@ func whereKeys(t *rows.Table, keys []rows.Row) (where string, args []any, err er
 	return strings.Join(alternatives, " OR "), args, nil
 }
 
-func (v *view) Count(t *rows.Table, most int64) (n int64, err error) {
+func (v *view) Count(t *rows.Table, limit int64) (n int64, err error) {
 	sql := `SELECT count(*) FROM ` + from(t)
-	if most > 0 {
-		sql = `SELECT count(*) FROM (SELECT 1 FROM ` + from(t) + ` LIMIT ` + strconv.FormatInt(most, 10) + `) AS found`
+	if limit > 0 {
+		sql = `SELECT count(*) FROM (SELECT 1 FROM ` + from(t) + ` LIMIT ` + strconv.FormatInt(limit, 10) + `) AS found`
 	}
 	return n, v.tx.QueryRow(v.ctx, sql).Scan(&n)
 }

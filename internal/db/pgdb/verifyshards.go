@@ -76,12 +76,12 @@ func (v *verification) amcheckShards(tables []verified) error {
 		var node, result string
 		var ok bool
 		_, err = pgx.ForEachRow(rows, []any{&node, &ok, &result}, func() error {
-			_, found, damaged := strings.Cut(result, damageFound)
+			_, text, damaged := strings.Cut(result, damageFound)
 			switch {
 			case ok:
 				return nil
 			case damaged:
-				return v.addFound(node, found)
+				return v.addFound(node, text)
 			case strings.Contains(result, checkAbsent):
 				absent = append(absent, node)
 				return nil
@@ -109,9 +109,9 @@ func (v *verification) amcheckShards(tables []verified) error {
 }
 
 // addFound records the problems that a server found, a JSON array of lines.
-func (v *verification) addFound(node, found string) error {
+func (v *verification) addFound(node, damage string) error {
 	var lines []string
-	if err := json.Unmarshal([]byte(found), &lines); err != nil {
+	if err := json.Unmarshal([]byte(damage), &lines); err != nil {
 		return fmt.Errorf("the answer of %s: %w", node, err)
 	}
 	for _, line := range lines {

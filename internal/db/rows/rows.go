@@ -199,8 +199,8 @@ type View interface {
 	Each(t *Table, owner int, span Span, fn func(Packed) error) error
 	// Find calls fn for the rows with these keys, in any order. fn must not keep the row.
 	Find(t *Table, keys []Row, fn func(Packed) error) error
-	// Count stops at most rows unless most is 0.
-	Count(t *Table, most int64) (int64, error)
+	// Count stops at limit rows unless limit is 0.
+	Count(t *Table, limit int64) (int64, error)
 	// Total returns a row count or column sum. Spanner returns errors.ErrUnsupported for sums.
 	Total(t Total) (int64, error)
 	// NthOwner returns the owner of the n-th row after an owner, or nil.

@@ -148,20 +148,20 @@ func (c mysqlConn) close() { _ = c.Conn.Close() }
 
 // each runs a query; see connection.
 func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (err error) {
-	found, err := c.query.QueryContext(ctx, sql, nil)
+	result, err := c.query.QueryContext(ctx, sql, nil)
 	if err != nil {
 		return c.cause.of(err)
 	}
 	ended := false
 	defer func() {
 		if ended { // otherwise Close would read the remaining rows: the caller closes the connection
-			err = errors.Join(err, found.Close())
+			err = errors.Join(err, result.Close())
 		}
 	}()
-	values := make([]driver.Value, len(found.Columns()))
+	values := make([]driver.Value, len(result.Columns()))
 	row := make([]any, len(values))
 	for {
-		switch err := found.Next(values); {
+		switch err := result.Next(values); {
 		case errors.Is(err, io.EOF):
 			ended = true
 			return nil

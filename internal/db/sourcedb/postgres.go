@@ -92,13 +92,13 @@ func (c pgConn) close() {
 
 // each runs a query; see connection.
 func (c pgConn) each(ctx context.Context, sql string, fn func([]any) error) error {
-	found, err := c.tx.Query(ctx, sql)
+	result, err := c.tx.Query(ctx, sql)
 	if err != nil {
 		return err
 	}
-	defer found.Close()
-	for found.Next() {
-		values, err := found.Values()
+	defer result.Close()
+	for result.Next() {
+		values, err := result.Values()
 		if err != nil {
 			return err
 		}
@@ -117,5 +117,5 @@ func (c pgConn) each(ctx context.Context, sql string, fn func([]any) error) erro
 			return err
 		}
 	}
-	return found.Err()
+	return result.Err()
 }

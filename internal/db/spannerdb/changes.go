@@ -15,11 +15,11 @@ import (
 // Changes may slightly exceed the limit, because a log entry is the JSON list of all keys changed by a write.
 
 func (v view) Changes(service string, of map[string]*rows.Table, limit rows.LogLimit) (all []rows.Change, entries []int64, err error) {
-	found := v.tx.Query(v.ctx, spanner.Statement{SQL: `SELECT id, changes FROM copy_log WHERE service = @service`, Params: Params{"service": service}})
-	defer found.Stop()
+	result := v.tx.Query(v.ctx, spanner.Statement{SQL: `SELECT id, changes FROM copy_log WHERE service = @service`, Params: Params{"service": service}})
+	defer result.Stop()
 	known := map[string]bool{}
 	for len(all) < limit.Keys && len(entries) < limit.Entries {
-		r, err := found.Next()
+		r, err := result.Next()
 		if errors.Is(err, iterator.Done) {
 			break
 		}
@@ -77,12 +77,12 @@ func (v view) renumber(all []rows.Change, tables map[string]*rows.Table) error {
 	if len(numbers) == 0 {
 		return nil
 	}
-	found, err := v.d.owners.Find(v.ctx, distinct(numbers))
+	owners, err := v.d.owners.Find(v.ctx, distinct(numbers))
 	if err != nil {
 		return err
 	}
 	now := map[int64]int64{}
-	for _, o := range found {
+	for _, o := range owners {
 		now[o.Number] = o.Current
 	}
 	for _, c := range all {

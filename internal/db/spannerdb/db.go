@@ -139,7 +139,7 @@ func (o *Options) client() []option.ClientOption {
 func (db *DB) Close() { db.client.Load().Close() }
 
 // Connections returns how many transactions are open, and how many there may be. Spanner has no idle ones.
-func (db *DB) Connections() (active, idle, most int) { return len(db.slots), 0, cap(db.slots) }
+func (db *DB) Connections() (active, idle, maximum int) { return len(db.slots), 0, cap(db.slots) }
 
 // Waits returns how many calls waited for a transaction, and how long all together.
 func (db *DB) Waits() (n int64, total time.Duration) {

@@ -198,11 +198,11 @@ func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed
 		return v.each(t, query(t, owner), []wanted{w}, fn)
 	}
 	if span.Only != nil {
-		found, err := v.d.current(v.ctx, []int64{span.Only[0].(int64)})
-		if err != nil || len(found) == 0 {
+		owners, err := v.d.current(v.ctx, []int64{span.Only[0].(int64)})
+		if err != nil || len(owners) == 0 {
 			return err
 		}
-		w := wantedOf(found[0])
+		w := wantedOf(owners[0])
 		w.set(t.Columns[1:owner], span.Only[1:])
 		return v.each(t, query(t, owner), []wanted{w}, fn)
 	}
@@ -214,8 +214,8 @@ func wantedOf(o rows.Owner) wanted { return wanted{N: o.Number, UID: o.Keys[0], 
 
 // current returns the owners with these numbers that were not replaced.
 func (d tables) current(ctx context.Context, numbers []int64) ([]rows.Owner, error) {
-	found, err := d.owners.Find(ctx, numbers)
-	return slices.DeleteFunc(found, func(o rows.Owner) bool { return o.Current != o.Number }), err
+	owners, err := d.owners.Find(ctx, numbers)
+	return slices.DeleteFunc(owners, func(o rows.Owner) bool { return o.Current != o.Number }), err
 }
 
 // ownersOf returns the owners of the rows by number.
@@ -224,9 +224,9 @@ func (d tables) ownersOf(ctx context.Context, all iter.Seq[rows.Row]) (map[int64
 	for row := range all {
 		numbers = append(numbers, row[0].(int64))
 	}
-	found, err := d.owners.Find(ctx, distinct(numbers))
-	byNumber := make(map[int64]rows.Owner, len(found))
-	for _, o := range found {
+	owners, err := d.owners.Find(ctx, distinct(numbers))
+	byNumber := make(map[int64]rows.Owner, len(owners))
+	for _, o := range owners {
 		byNumber[o.Number] = o
 	}
 	return byNumber, err
@@ -242,12 +242,12 @@ func (d tables) pages(ctx context.Context, span rows.Span, fn func([]wanted) err
 		until = span.Until[0].(int64)
 	}
 	for {
-		found, err := d.owners.After(ctx, after, ownersOfQuery)
+		owners, err := d.owners.After(ctx, after, ownersOfQuery)
 		if err != nil {
 			return err
 		}
 		var page []wanted
-		for _, o := range found {
+		for _, o := range owners {
 			after = o.Number
 			if o.Current == o.Number && (until < 0 || o.Number <= until) {
 				page = append(page, wantedOf(o))
@@ -258,7 +258,7 @@ func (d tables) pages(ctx context.Context, span rows.Span, fn func([]wanted) err
 				return err
 			}
 		}
-		if len(found) < ownersOfQuery || until >= 0 && after >= until {
+		if len(owners) < ownersOfQuery || until >= 0 && after >= until {
 			return nil
 		}
 	}
@@ -304,9 +304,9 @@ func (v view) number(sql string, p Params) (n int64, err error) {
 	return n, err
 }
 
-func (v view) Count(t *rows.Table, most int64) (int64, error) {
-	if most > 0 {
-		return v.number(`SELECT COUNT(*) FROM (SELECT 1 FROM `+t.Name+` LIMIT @most)`, Params{"most": most})
+func (v view) Count(t *rows.Table, limit int64) (int64, error) {
+	if limit > 0 {
+		return v.number(`SELECT COUNT(*) FROM (SELECT 1 FROM `+t.Name+` LIMIT @most)`, Params{"most": limit})
 	}
 	return v.number(`SELECT COUNT(*) FROM `+t.Name, nil)
 }
@@ -327,8 +327,8 @@ func (v view) Unknown(t *rows.Table) (int64, error) {
 	}
 	known := `SELECT COUNT(*) FROM UNNEST(@wanted) AS w WHERE EXISTS (SELECT 1 FROM ` + t.Name + ` AS t WHERE t.` + t.Spanner.Keys[0] + ` = w.uid AND t.` + t.Spanner.Keys[1] + ` = w.kid)`
 	err = v.d.pages(v.ctx, rows.All, func(page []wanted) error {
-		found, err := v.number(known, Params{"wanted": page})
-		n -= found
+		exist, err := v.number(known, Params{"wanted": page})
+		n -= exist
 		return err
 	})
 	return n, err
@@ -340,11 +340,11 @@ func (v view) NthOwner(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, e
 	if after != nil {
 		number = after[0].(int64)
 	}
-	found, err := v.d.owners.After(v.ctx, number, ownersOfQuery)
-	if err != nil || len(found) < ownersOfQuery {
+	owners, err := v.d.owners.After(v.ctx, number, ownersOfQuery)
+	if err != nil || len(owners) < ownersOfQuery {
 		return nil, err
 	}
-	return rows.Row{found[len(found)-1].Number}, nil
+	return rows.Row{owners[len(owners)-1].Number}, nil
 }
 
 // Last returns the greatest number in the table, from which the next number is computed.

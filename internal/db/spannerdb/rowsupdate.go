@@ -49,11 +49,11 @@ func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	if span.Only == nil {
 		return u.d.pages(u.ctx, span, remove)
 	}
-	found, err := u.d.current(u.ctx, []int64{span.Only[0].(int64)})
-	if err != nil || len(found) == 0 {
+	owners, err := u.d.current(u.ctx, []int64{span.Only[0].(int64)})
+	if err != nil || len(owners) == 0 {
 		return err
 	}
-	return remove([]wanted{wantedOf(found[0])})
+	return remove([]wanted{wantedOf(owners[0])})
 }
 
 // Insert keeps all rows in memory, like the commit's mutations.

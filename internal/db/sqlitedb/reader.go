@@ -25,16 +25,16 @@ func (db *DB) ReadOne(ctx context.Context, name string, fn func(*sqlite.Conn) er
 	return db.read(ctx, name, true, fn)
 }
 
-// read is Read, or with one ReadOne, which needs no transaction because a statement has its own snapshot.
-func (db *DB) read(ctx context.Context, name string, one bool, fn func(*sqlite.Conn) error) error {
+// read is Read, or with single ReadOne, which needs no transaction because a statement has its own snapshot.
+func (db *DB) read(ctx context.Context, name string, single bool, fn func(*sqlite.Conn) error) error {
 	start := time.Now()
-	err := db.readOn(ctx, one, fn)
+	err := db.readOn(ctx, single, fn)
 	db.observe(name, start, err)
 	return err
 }
 
-func (db *DB) readOn(ctx context.Context, one bool, fn func(*sqlite.Conn) error) error {
-	s, err := db.snapshot(ctx, one)
+func (db *DB) readOn(ctx context.Context, single bool, fn func(*sqlite.Conn) error) error {
+	s, err := db.snapshot(ctx, single)
 	if err != nil {
 		return err
 	}
@@ -50,15 +50,15 @@ type Snapshot struct {
 	Conn    *sqlite.Conn // for reads only, until Release; its errors have no errcode, see Read
 	readers *readers
 	working bool // counts as a read in progress, until Stream
-	one     bool // without BEGIN
+	single  bool // without BEGIN
 	broken  bool // fn did not return, e.g. after a panic, so a statement and its snapshot may be open
 }
 
 // Snapshot begins a read transaction. Release it soon: until then the WAL grows and a reader is in use.
 func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) { return db.snapshot(ctx, false) }
 
-func (db *DB) snapshot(ctx context.Context, one bool) (*Snapshot, error) {
-	s := &Snapshot{readers: &db.readers, working: true, one: one}
+func (db *DB) snapshot(ctx context.Context, single bool) (*Snapshot, error) {
+	s := &Snapshot{readers: &db.readers, working: true, single: single}
 	if err := s.readers.wait(ctx, s.readers.working); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (db *DB) snapshot(ctx context.Context, one bool) (*Snapshot, error) {
 
 // begin takes a connection and begins a transaction on it.
 func (s *Snapshot) begin(ctx context.Context) (err error) {
-	if s.Conn, err = s.readers.take(ctx); err != nil || s.one {
+	if s.Conn, err = s.readers.take(ctx); err != nil || s.single {
 		return err
 	}
 	if err := sqlitex.Execute(s.Conn, `BEGIN`, nil); err != nil {
@@ -94,7 +94,7 @@ func (s *Snapshot) Stream() {
 
 // Release ends the transaction and gives the connection back.
 func (s *Snapshot) Release() {
-	if !s.one {
+	if !s.single {
 		// The connection is checked before reuse.
 		_ = sqlitex.Execute(s.Conn, `ROLLBACK`, nil)
 	}
@@ -107,7 +107,7 @@ func (s *Snapshot) Release() {
 }
 
 // Connections returns how many readers are in use and idle, and how many there may be.
-func (db *DB) Connections() (active, idle, most int) {
+func (db *DB) Connections() (active, idle, maximum int) {
 	r := &db.readers
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,9 +136,9 @@ type readers struct {
 }
 
 // newReaders allows a few non-streaming reads per processor, because they are CPU bound and use memory.
-func newReaders(path string, most int) readers {
-	working := min(most, max(8, 4*runtime.GOMAXPROCS(0)))
-	return readers{path: path, free: make(chan struct{}, most), working: make(chan struct{}, working)}
+func newReaders(path string, maximum int) readers {
+	working := min(maximum, max(8, 4*runtime.GOMAXPROCS(0)))
+	return readers{path: path, free: make(chan struct{}, maximum), working: make(chan struct{}, working)}
 }
 
 // take returns a connection, and waits for it.

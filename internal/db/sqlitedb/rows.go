@@ -112,10 +112,10 @@ func appendColumn(p rows.Packed, scratch []byte, s *sqlite.Stmt, i int, kind row
 	return p, scratch, nil
 }
 
-func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
+func (v view) Count(t *rows.Table, limit int64) (n int64, err error) {
 	sql, args := `SELECT count(*) FROM `+t.Name, []any(nil)
-	if most > 0 {
-		sql, args = `SELECT count(*) FROM (SELECT 1 FROM `+t.Name+` LIMIT ?1)`, []any{most}
+	if limit > 0 {
+		sql, args = `SELECT count(*) FROM (SELECT 1 FROM `+t.Name+` LIMIT ?1)`, []any{limit}
 	}
 	n, _, err = QueryRow(v.c, sql, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }, args...)
 	return n, err

@@ -68,8 +68,8 @@ func open(ctx context.Context, o *engine.Opener, d *engine.Database, s engine.Se
 		},
 		Restores: marks{db},
 		Distribution: func(ctx context.Context) (*engine.Distribution, error) {
-			found, err := db.Distribution(ctx, d.Migrations())
-			return distribution(found), err
+			actual, err := db.Distribution(ctx, d.Migrations())
+			return distribution(actual), err
 		},
 	}, nil
 }
@@ -84,14 +84,14 @@ func (m marks) UnfinishedRestore(ctx context.Context, service string) (*engine.U
 }
 
 // distribution returns nil for nil.
-func distribution(found *pgdb.Distribution) *engine.Distribution {
-	if found == nil {
+func distribution(actual *pgdb.Distribution) *engine.Distribution {
+	if actual == nil {
 		return nil
 	}
 	d := &engine.Distribution{
-		Version: found.Version, Tables: found.Tables, Shards: found.Shards, Group: found.Group, Others: found.Others, Separate: found.Separate,
+		Version: actual.Version, Tables: actual.Tables, Shards: actual.Shards, Group: actual.Group, Others: actual.Others, Separate: actual.Separate,
 	}
-	for _, p := range found.Problems {
+	for _, p := range actual.Problems {
 		d.Problems = append(d.Problems, engine.DistributionProblem(p))
 	}
 	return d

@@ -278,15 +278,15 @@ func (f *fields) number(name string) canonjson.Number {
 }
 
 // integer accepts a whole number in any spelling, e.g. 1.0 or 1e0.
-func (f *fields) integer(name string, least, most int64) (n ext.Optional[int64]) {
+func (f *fields) integer(name string, minimum, maximum int64) (n ext.Optional[int64]) {
 	if !f.has(name) {
 		return n
 	}
 	raw, _ := f.find(name)
 	number, refused := canonjson.ParseNumber(raw)
 	i, err := strconv.ParseInt(string(number), 10, 64)
-	if refused != nil || err != nil || i < least || i > most {
-		f.fail(name, notInteger(least, most))
+	if refused != nil || err != nil || i < minimum || i > maximum {
+		f.fail(name, notInteger(minimum, maximum))
 	}
 	return ext.Some(i)
 }

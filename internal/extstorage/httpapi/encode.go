@@ -70,14 +70,14 @@ func appendMoment(b []byte, m ext.Moment) []byte {
 	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"')
 }
 
-// appendList appends an array; one appends an element.
-func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
+// appendList appends an array; appendItem appends an element.
+func appendList[T any](b []byte, list []T, appendItem func([]byte, *T) []byte) []byte {
 	b = append(b, '[')
 	for i := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = one(b, &list[i])
+		b = appendItem(b, &list[i])
 	}
 	return append(b, ']')
 }

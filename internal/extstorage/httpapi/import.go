@@ -153,11 +153,11 @@ func (im *importer) checkComplete() error {
 }
 
 // count words a number.
-func count(n int64, one, many string) string {
+func count(n int64, singular, plural string) string {
 	if n == 1 {
-		return "1 " + one
+		return "1 " + singular
 	}
-	return strconv.FormatInt(n, 10) + " " + many
+	return strconv.FormatInt(n, 10) + " " + plural
 }
 
 // incomplete answers 400 with a code of its own: the client may send the whole export again.

@@ -17,7 +17,7 @@ import (
 type arguments interface {
 	has(name string) bool
 	text(name string) string // "" if absent
-	integer(name string, least, most int64) ext.Optional[int64]
+	integer(name string, minimum, maximum int64) ext.Optional[int64]
 	flag(name string) bool
 	fault() error
 }
@@ -88,24 +88,24 @@ func (q *query) has(name string) bool { return q.values.Has(name) }
 func (q *query) text(name string) string { return q.values.Get(name) }
 
 // integer accepts digits only, without leading zeros.
-func (q *query) integer(name string, least, most int64) (n ext.Optional[int64]) {
+func (q *query) integer(name string, minimum, maximum int64) (n ext.Optional[int64]) {
 	if !q.has(name) {
 		return n
 	}
 	text := q.text(name)
 	i, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || i < least || i > most || strconv.FormatInt(i, 10) != text {
-		q.fail(name, notInteger(least, most))
+	if err != nil || i < minimum || i > maximum || strconv.FormatInt(i, 10) != text {
+		q.fail(name, notInteger(minimum, maximum))
 	}
 	return ext.Some(i)
 }
 
 // notInteger words the allowed range.
-func notInteger(least, most int64) string {
-	if most == math.MaxInt64 {
-		return "must be a whole number of at least " + strconv.FormatInt(least, 10)
+func notInteger(minimum, maximum int64) string {
+	if maximum == math.MaxInt64 {
+		return "must be a whole number of at least " + strconv.FormatInt(minimum, 10)
 	}
-	return "must be a whole number from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10)
+	return "must be a whole number from " + strconv.FormatInt(minimum, 10) + " to " + strconv.FormatInt(maximum, 10)
 }
 
 // flag returns false for a missing parameter.

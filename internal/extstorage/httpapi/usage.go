@@ -9,9 +9,9 @@ func (x *exchange) usage() error {
 	if err != nil {
 		return err
 	}
-	has := func(b []byte, name string, used int64, limit string, most int64) []byte {
+	has := func(b []byte, name string, used int64, limit string, maximum int64) []byte {
 		b = appendInt(append(key(b, name), `{"used":`...), used)
-		return append(appendInt(key(b, limit), most), '}')
+		return append(appendInt(key(b, limit), maximum), '}')
 	}
 	b := append(make([]byte, 0, 512), '{')
 	b = has(b, "bytes", u.Counters.Bytes, "limit", u.Quota.Bytes)

@@ -299,13 +299,13 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (a inspection.Audit, err
 }
 
 // differ returns the namespaces whose counter differs from their number of keys.
-func differ(counters, counted map[ext.Namespace]int64) (wrong []inspection.NamespaceAudit) {
+func differ(counters, counted map[ext.Namespace]int64) (different []inspection.NamespaceAudit) {
 	all := maps.Clone(counters)
 	maps.Copy(all, counted)
 	for _, ns := range slices.Sorted(maps.Keys(all)) {
 		if counters[ns] != counted[ns] {
-			wrong = append(wrong, inspection.NamespaceAudit{Namespace: ns, Keys: counters[ns], Counted: counted[ns]})
+			different = append(different, inspection.NamespaceAudit{Namespace: ns, Keys: counters[ns], Counted: counted[ns]})
 		}
 	}
-	return wrong
+	return different
 }

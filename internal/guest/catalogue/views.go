@@ -81,14 +81,14 @@ func NormalizeValues(values url.Values) error {
 
 // FindItems searches a profile's items. q is normalized. It hides items with a suspended tenant, both in the result and
 // in the view's body, and returns ErrUpstream if the profile has no search.
-func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, v View, err error) {
+func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (items Items, v View, err error) {
 	u, ok := s.opts.Profile.Upstream(guest.SearchUpstream)
 	if !ok || s.opts.Fetcher == nil {
-		return found, v, ErrUpstream
+		return items, v, ErrUpstream
 	}
 	text, err := json.Marshal(q)
 	if err != nil {
-		return found, v, errcode.Wrap(errcode.Internal, "encode a query", err)
+		return items, v, errcode.Wrap(errcode.Internal, "encode a query", err)
 	}
 	sum := sha256.Sum256(text)
 	v, err = s.view(ctx, u, u.Key(nil)+":"+hex.EncodeToString(sum[:]), func(ctx context.Context) ([]byte, error) {
@@ -106,12 +106,12 @@ func (s *Service) FindItems(ctx context.Context, q CriteriaQuery) (found Items, 
 		return json.Marshal(r)
 	})
 	if err != nil {
-		return found, v, err
+		return items, v, err
 	}
 	if v.Body, err = s.withoutSuspended(ctx, v.Body); err != nil {
-		return found, v, err
+		return items, v, err
 	}
-	return found, v, json.Unmarshal(v.Body, &found)
+	return items, v, json.Unmarshal(v.Body, &items)
 }
 
 // Read returns ErrMissing if the answer belongs to a suspended tenant.

@@ -155,7 +155,7 @@ func (x *exchange) currency() string {
 
 // acceptLanguage returns the language that the browser prefers, "" if unknown.
 func acceptLanguage(h http.Header) (best string) {
-	most := 0.0
+	maximum := 0.0
 	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Language"), ","), ",") {
 		tag, params, _ := strings.Cut(strings.TrimSpace(part), ";")
 		q := 1.0
@@ -165,8 +165,8 @@ func acceptLanguage(h http.Header) (best string) {
 				continue
 			}
 		}
-		if tag = strings.TrimSpace(tag); q > most && guest.IsLocale(tag) {
-			best, most = tag, q
+		if tag = strings.TrimSpace(tag); q > maximum && guest.IsLocale(tag) {
+			best, maximum = tag, q
 		}
 	}
 	return best

@@ -98,7 +98,7 @@ func (x *exchange) searchItems() error {
 	if err != nil {
 		return err
 	}
-	found, v, err := x.Catalogue.FindItems(x.traced(), q)
+	items, v, err := x.Catalogue.FindItems(x.traced(), q)
 	x.cacheStatus(v, err)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (x *exchange) searchItems() error {
 	if begun.ID != "" {
 		x.start(begun)
 	}
-	return x.sendItems(s, q, found, v)
+	return x.sendItems(s, q, items, v)
 }
 
 // criteria reads and checks a search. begun is as for query.
@@ -149,22 +149,22 @@ func (x *exchange) getItems() error {
 		return err
 	}
 	q.Page = page
-	found, v, err := x.Catalogue.FindItems(x.traced(), q)
+	items, v, err := x.Catalogue.FindItems(x.traced(), q)
 	x.cacheStatus(v, err)
 	if err != nil {
 		return err
 	}
-	return x.sendItems(s, q, found, v)
+	return x.sendItems(s, q, items, v)
 }
 
 // sendItems answers with a page, and publishes the search without the criterion text.
-func (x *exchange) sendItems(s guest.Search, q catalogue.CriteriaQuery, found catalogue.Items, v catalogue.View) error {
-	body := itemsView{SearchID: s.ID, Query: s.Query, CreatedAt: s.Created, Items: found, Page: q.Page}
-	if q.Page*q.PageSize < found.Total {
+func (x *exchange) sendItems(s guest.Search, q catalogue.CriteriaQuery, items catalogue.Items, v catalogue.View) error {
+	body := itemsView{SearchID: s.ID, Query: s.Query, CreatedAt: s.Created, Items: items, Page: q.Page}
+	if q.Page*q.PageSize < items.Total {
 		next := q.Page + 1
 		body.NextPage = &next
 	}
-	e := telemetry.Executed{SearchID: s.ID, Kind: "list", Total: found.Total, Cache: v.State}
+	e := telemetry.Executed{SearchID: s.ID, Kind: "list", Total: items.Total, Cache: v.State}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(q.Criteria, &members) == nil && members["text"] != nil {
 		e.HasText = true

@@ -117,12 +117,12 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", demoPolicy)
 	if methods := demoActions[at.Path]; methods != nil {
-		one := methods[r.Method]
-		if one == nil {
+		a := methods[r.Method]
+		if a == nil {
 			return web.RefuseMethod(w, slices.Sorted(maps.Keys(methods))...)
 		}
 		r = r.WithContext(guest.WithHotTime(r.Context(), d.hotTime()))
-		return d.act(one, &exchange{Handler: d.Handler, in: r, out: w, at: at, action: &action{begins: !one.needsSession, body: one.body}})
+		return d.act(a, &exchange{Handler: d.Handler, in: r, out: w, at: at, action: &action{begins: !a.needsSession, body: a.body}})
 	}
 	name := demoFile(at.Path)
 	if name == "" {
@@ -151,22 +151,22 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 }
 
 // act runs an action after its checks: the same site, the session if the action uses one, the rate limit, and the body.
-func (d *Demo) act(one *demoAction, x *exchange) error {
+func (d *Demo) act(action *demoAction, x *exchange) error {
 	if err := x.sameSite(); err != nil {
 		return err
 	}
-	if one.needsSession || one.takesSession {
+	if action.needsSession || action.takesSession {
 		if err := x.authenticate(); err != nil {
 			return err
 		}
 	}
-	if err := x.take(one.class); err != nil {
+	if err := x.take(action.class); err != nil {
 		return err
 	}
 	if err := x.read(); err != nil {
 		return err
 	}
-	return one.serve(d, x)
+	return action.serve(d, x)
 }
 
 // arrive plays the booking site's server: it consumes the handoff. The same attempt may be repeated.

@@ -201,10 +201,10 @@ func (d *describer) upstream(u guest.Upstream, paths, like object) {
 		parameters = append(parameters, object{"$ref": "#/components/parameters/" + header})
 	}
 	get, responses := maps.Clone(like), maps.Clone(like["responses"].(object))
-	found := maps.Clone(responses["200"].(object))
-	found["description"] = "The catalogue's response."
-	found["content"] = object{"application/json": object{"schema": object{"type": "object"}}}
-	responses["200"] = found
+	response := maps.Clone(responses["200"].(object))
+	response["description"] = "The catalogue's response."
+	response["content"] = object{"application/json": object{"schema": object{"type": "object"}}}
+	responses["200"] = response
 	get["operationId"], get["summary"] = "get-"+u.Name, "Read "+u.Name
 	get["parameters"], get["responses"] = parameters, responses
 	paths[strings.Join(path, "/")] = object{"get": get}

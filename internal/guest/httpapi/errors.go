@@ -64,10 +64,10 @@ func asRefusal(err error) *web.Refusal {
 			return web.RefuseFor(err, k.status, k.code, cmp.Or(errcode.Message(k.err), k.err.Error()))
 		}
 	}
-	if wrong, ok := errors.AsType[*canonjson.Error](err); ok {
-		what := "the body is malformed: " + wrong.Error()
-		if wrong.Pointer == "" {
-			what = "the body " + wrong.Reason
+	if invalid, ok := errors.AsType[*canonjson.Error](err); ok {
+		what := "the body is malformed: " + invalid.Error()
+		if invalid.Pointer == "" {
+			what = "the body " + invalid.Reason
 		}
 		return web.RefuseFor(err, http.StatusBadRequest, "invalid", what)
 	}

@@ -81,8 +81,8 @@ func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Addr
 		return err
 	}
 	result, err := h.Receive(r.Context(), e)
-	if wrong, ok := errors.AsType[*inbox.AttributeError](err); ok {
-		return refuseAttribute(err, wrong.Name, r.Header.Get("Ce-Specversion") != "")
+	if invalid, ok := errors.AsType[*inbox.AttributeError](err); ok {
+		return refuseAttribute(err, invalid.Name, r.Header.Get("Ce-Specversion") != "")
 	}
 	if err != nil {
 		return err

@@ -256,12 +256,12 @@ func (x *exchange) setCookie(session guest.ID) {
 
 // read reads the body, if the action takes any.
 func (x *exchange) read() (err error) {
-	most := cmp.Or(x.action.most, maxBody)
+	maxBytes := cmp.Or(x.action.most, maxBody)
 	if x.action.body {
-		if x.body, err = readJSON(x.out, x.in, most, x.action.patch); err != nil {
+		if x.body, err = readJSON(x.out, x.in, maxBytes, x.action.patch); err != nil {
 			return err
 		}
-	} else if text, err := web.ReadBody(x.out, x.in, int64(most), problem.BodyErrors(most)); err != nil {
+	} else if text, err := web.ReadBody(x.out, x.in, int64(maxBytes), problem.BodyErrors(maxBytes)); err != nil {
 		return err
 	} else if len(text) > 0 {
 		return web.Refuse(http.StatusBadRequest, "invalid", "this request takes no body")
@@ -281,15 +281,15 @@ func (x *exchange) read() (err error) {
 }
 
 // readJSON reads a body with a limit in bytes. With patch, the type must be that of a merge patch.
-func readJSON(w http.ResponseWriter, r *http.Request, most int, patch bool) (canonjson.Value, error) {
-	text, err := web.ReadBody(w, r, int64(most), problem.BodyErrors(most))
+func readJSON(w http.ResponseWriter, r *http.Request, maxBytes int, patch bool) (canonjson.Value, error) {
+	text, err := web.ReadBody(w, r, int64(maxBytes), problem.BodyErrors(maxBytes))
 	if err != nil {
 		return "", err
 	}
 	if kind := mediaType(r.Header.Get("Content-Type")); kind != "application/json" && (!patch || kind != "application/merge-patch+json") {
 		return "", errMediaType
 	}
-	return canonjson.Parse(text, most)
+	return canonjson.Parse(text, maxBytes)
 }
 
 // digest covers every part of the request that matters. The parts contain no line breaks.

@@ -80,9 +80,9 @@ func (x *exchange) listUserSessions() error {
 	if x.user.ID == "" {
 		return guest.ErrNotLinked
 	}
-	found, err := x.Guests.UserSessions(x.ctx(), guest.UserSessionQuery{User: x.user.User, Limit: maxUserSessions})
-	views := make([]userSessionView, len(found))
-	for i, s := range found {
+	sessions, err := x.Guests.UserSessions(x.ctx(), guest.UserSessionQuery{User: x.user.User, Limit: maxUserSessions})
+	views := make([]userSessionView, len(sessions))
+	for i, s := range sessions {
 		views[i] = userSessionView{s.ID, s.Linked, s.Seen, s.ID == x.user.ID}
 	}
 	return sendList(x, views, err)

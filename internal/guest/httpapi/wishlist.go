@@ -268,9 +268,9 @@ func decode(body canonjson.Value, into any) error {
 	d := json.NewDecoder(bytes.NewReader([]byte(body)))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		kind, _, _ := strings.Cut(wrong.Value, " ")
-		field := sent(reflect.TypeOf(into), wrong.Field)
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		kind, _, _ := strings.Cut(mismatch.Value, " ")
+		field := sent(reflect.TypeOf(into), mismatch.Field)
 		return refuseMember(field, "unexpected "+kind)
 	}
 	if err != nil {

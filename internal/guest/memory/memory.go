@@ -271,7 +271,7 @@ func (h *Hot) Run(ctx context.Context) {
 	}
 }
 
-func (h *Hot) Bytes() (entries int, bytes, most int64) {
+func (h *Hot) Bytes() (entries int, bytes, maxBytes int64) {
 	for i := range h.shards {
 		s := &h.shards[i]
 		s.mu.Lock()

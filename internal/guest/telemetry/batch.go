@@ -157,8 +157,8 @@ type batch[T any] struct {
 	// JSON, as received
 	items []json.RawMessage
 
-	// check calls wrong for each invalid member.
-	check func(p *guest.Profile, v *T, now time.Time, wrong func(member, detail string))
+	// check calls report for each invalid member.
+	check func(p *guest.Profile, v *T, now time.Time, report func(member, detail string))
 }
 
 // record checks a batch, and then stores its events once per idempotency key. A batch is stored whole or not at all.
@@ -190,7 +190,7 @@ func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Ev
 		return nil, nil, ErrBatchTooLarge
 	}
 	ids, events := make([]guest.ID, len(b.items)), make([]guest.Event, len(b.items))
-	var wrong guest.FieldErrors
+	var problems guest.FieldErrors
 	for i, text := range b.items {
 		var v T
 		pointer := fmt.Sprintf("/items/%d", i)
@@ -198,7 +198,7 @@ func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Ev
 			if member != "" {
 				member = "/" + strings.ReplaceAll(member, ".", "/")
 			}
-			wrong = append(wrong, guest.FieldError{Pointer: pointer + member, Code: guest.CodeInvalid, Detail: detail})
+			problems = append(problems, guest.FieldError{Pointer: pointer + member, Code: guest.CodeInvalid, Detail: detail})
 		}
 		if err := decodeItem(text, &v); err != nil {
 			at(memberOf(err))
@@ -211,8 +211,8 @@ func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Ev
 			return nil, nil, err
 		}
 	}
-	if len(wrong) > 0 {
-		return nil, nil, errcode.Wrap(errcode.Invalid, "items: some are not valid, see errors", wrong[:min(len(wrong), guest.MaxFieldErrors)])
+	if len(problems) > 0 {
+		return nil, nil, errcode.Wrap(errcode.Invalid, "items: some are not valid, see errors", problems[:min(len(problems), guest.MaxFieldErrors)])
 	}
 	return ids, events, nil
 }
@@ -258,31 +258,31 @@ const expectedMembers = "expected an object with the members of the documentatio
 const expectedTime = "expected a time as in RFC 3339, from 1900 to 9999"
 
 // checkPageView also writes canonical values back: lower-case UUIDs, and times in UTC and milliseconds.
-func checkPageView(p *guest.Profile, v *PageView, now time.Time, wrong func(member, detail string)) {
+func checkPageView(p *guest.Profile, v *PageView, now time.Time, report func(member, detail string)) {
 	if ofOtherProfile(p, v.PropertyID, v.ItemID) {
-		wrong("", expectedMembers)
+		report("", expectedMembers)
 		return
 	}
 	if !slices.Contains(Pages, v.Page) {
-		wrong("page", "expected "+strings.Join(Pages, ", "))
+		report("page", "expected "+strings.Join(Pages, ", "))
 	}
 	if v.DurationMS < 0 || v.DurationMS > maxDuration {
-		wrong("durationMs", fmt.Sprintf("expected 0 to %d", maxDuration))
+		report("durationMs", fmt.Sprintf("expected 0 to %d", maxDuration))
 	}
-	checkLocation(location{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
+	checkLocation(location{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, report)
 }
 
 // checkFunnelEvent works like checkPageView.
-func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, wrong func(member, detail string)) {
+func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, report func(member, detail string)) {
 	if ofOtherProfile(p, v.PropertyID, v.ItemID) {
-		wrong("", expectedMembers)
+		report("", expectedMembers)
 		return
 	}
 	if !slices.Contains(Steps, v.Step) {
-		wrong("step", "expected "+strings.Join(Steps, ", "))
+		report("step", "expected "+strings.Join(Steps, ", "))
 	}
-	checkID("handoffId", guest.HandoffPrefix, v.HandoffID, wrong)
-	checkLocation(location{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
+	checkID("handoffId", guest.HandoffPrefix, v.HandoffID, report)
+	checkLocation(location{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, report)
 }
 
 // location points to the members that page views and funnel events share.
@@ -297,20 +297,20 @@ type location struct {
 }
 
 // checkLocation checks the shared members and writes canonical values back.
-func checkLocation(p location, now time.Time, wrong func(member, detail string)) {
+func checkLocation(p location, now time.Time, report func(member, detail string)) {
 	var ok bool
 	if *p.tenant != "" {
 		if *p.tenant, ok = guest.ParseTenant(*p.tenant); !ok {
-			wrong("tenantId", "expected a UUID")
+			report("tenantId", "expected a UUID")
 		}
 	}
-	checkItem(p, wrong)
-	checkID("searchId", guest.SearchPrefix, p.search, wrong)
+	checkItem(p, report)
+	checkID("searchId", guest.SearchPrefix, p.search, report)
 	switch {
 	case p.at.IsZero():
 		*p.at = now
 	case p.at.UTC().Year() < 1900 || p.at.UTC().Year() > 9999:
-		wrong("occurredAt", expectedTime)
+		report("occurredAt", expectedTime)
 	default:
 		*p.at = p.at.UTC().Truncate(time.Millisecond)
 	}
@@ -325,23 +325,23 @@ func ofOtherProfile(p *guest.Profile, property string, item *string) bool {
 }
 
 // checkItem accepts a missing property or item: a page view of the home page has neither.
-func checkItem(p location, wrong func(member, detail string)) {
+func checkItem(p location, report func(member, detail string)) {
 	var ok bool
 	switch {
 	case *p.property != "":
 		if *p.property, ok = ident.ParseUUID(*p.property); !ok {
-			wrong("propertyId", guest.ExpectedUUID)
+			report("propertyId", guest.ExpectedUUID)
 		}
 	case p.item != nil:
 		if *p.item, ok = p.profile.ParseItem(*p.item); !ok {
-			wrong("itemId", p.profile.ExpectedItem())
+			report("itemId", p.profile.ExpectedItem())
 		}
 	}
 }
 
 // checkID accepts "" and ids with the prefix.
-func checkID(member, prefix string, id guest.ID, wrong func(member, detail string)) {
+func checkID(member, prefix string, id guest.ID, report func(member, detail string)) {
 	if _, ok := guest.ParseID(prefix, string(id)); id != "" && !ok {
-		wrong(member, "expected "+prefix+" and a ULID")
+		report(member, "expected "+prefix+" and a ULID")
 	}
 }

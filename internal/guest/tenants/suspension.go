@@ -138,10 +138,10 @@ func (t *Types) Parse(e *inbox.Event) (Suspension, error) {
 	return s, nil
 }
 
-// plain cuts a text to most bytes, and removes characters that PostgreSQL cannot store.
-func plain(text string, most int) string {
+// plain cuts a text to maxLength bytes, and removes characters that PostgreSQL cannot store.
+func plain(text string, maxLength int) string {
 	text = strings.ReplaceAll(text, "\x00", "")
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+	return strings.ToValidUTF8(text[:min(len(text), maxLength)], "")
 }
 
 // Receive quarantines unknown events. After an error, the event must be delivered again.

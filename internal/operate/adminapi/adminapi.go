@@ -83,8 +83,8 @@ func (a *API) Routes() (all []Route) {
 func (a *API) Labelled() (all []web.Route) {
 	for _, label := range a.routes {
 		for _, r := range a.find(label.Path) {
-			if one := (web.Route{Label: a.Label(label.Path), Method: r.Method}); !slices.Contains(all, one) {
-				all = append(all, one)
+			if route := (web.Route{Label: a.Label(label.Path), Method: r.Method}); !slices.Contains(all, route) {
+				all = append(all, route)
 			}
 		}
 	}
@@ -117,26 +117,26 @@ func (a *API) Owns(path string) bool {
 // Label returns a path's route, for metrics and traces: a small fixed set. Unknown paths are
 // "unknown".
 func (a *API) Label(path string) string {
-	if found := a.find(path); len(found) > 0 {
-		return found[0].Path
+	if routes := a.find(path); len(routes) > 0 {
+		return routes[0].Path
 	}
 	return "unknown"
 }
 
 // find returns the routes that match the path, with any method. The route with the fewest values comes first, so that
 // a noun's own verb wins over a subject with the same name.
-func (a *API) find(path string) (found []*route) {
+func (a *API) find(path string) (routes []*route) {
 	parts := strings.Split(path, "/")
 	values := map[*route]int{}
 	for i := range a.routes {
 		r := &a.routes[i]
 		if n, ok := r.matches(parts); ok {
 			values[r] = n
-			found = append(found, r)
+			routes = append(routes, r)
 		}
 	}
-	slices.SortStableFunc(found, func(x, y *route) int { return values[x] - values[y] })
-	return found
+	slices.SortStableFunc(routes, func(x, y *route) int { return values[x] - values[y] })
+	return routes
 }
 
 // matches reports whether the path's parts fit the route, and how many are values. An empty value does not
@@ -163,20 +163,20 @@ var errPath = web.Refuse(http.StatusNotFound, "not-found", "no such path")
 // WriteError writes its errors.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
-	found := a.find(at.Path)
-	if len(found) == 0 {
+	routes := a.find(at.Path)
+	if len(routes) == 0 {
 		return errPath
 	}
-	i := slices.IndexFunc(found, func(one *route) bool { return one.Method == r.Method })
+	i := slices.IndexFunc(routes, func(candidate *route) bool { return candidate.Method == r.Method })
 	if i < 0 {
 		var allowed []string
-		for _, one := range found {
-			allowed = append(allowed, one.Method)
+		for _, candidate := range routes {
+			allowed = append(allowed, candidate.Method)
 		}
 		slices.Sort(allowed)
 		return web.RefuseMethod(w, slices.Compact(allowed)...)
 	}
-	return found[i].serve(w, r, at.Path)
+	return routes[i].serve(w, r, at.Path)
 }
 
 // serve runs the operation and sends its result or its file.

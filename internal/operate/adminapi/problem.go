@@ -32,19 +32,19 @@ func wrongParameter(name, reason string) error {
 // located adds to an *InputError where the input was: a parameter, or a body member. Other errors pass
 // unchanged.
 func (o *route) located(err error) error {
-	wrong, ok := errors.AsType[*operate.InputError](err)
+	invalid, ok := errors.AsType[*operate.InputError](err)
 	if _, done := errors.AsType[*inputError](err); !ok || done {
 		return err
 	}
-	name := wrong.Input
+	name := invalid.Input
 	in := o.Input(name)
 	if in != nil {
 		name = in.Member()
 	}
 	if in != nil && (in.Subject || !HasBody(o.Operation)) {
-		return wrongParameter(name, wrong.Reason)
+		return wrongParameter(name, invalid.Reason)
 	}
-	return &inputError{&operate.InputError{Input: name, Reason: wrong.Reason}, problem.Field{Pointer: "/" + name, Code: "invalid", Detail: wrong.Reason}}
+	return &inputError{&operate.InputError{Input: name, Reason: invalid.Reason}, problem.Field{Pointer: "/" + name, Code: "invalid", Detail: invalid.Reason}}
 }
 
 // WriteError is the API's web.ErrorWriter.
@@ -56,8 +56,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	d := document{Document: problem.New(e, problem.In(w, r))}
 	if e.Status == http.StatusUnprocessableEntity {
 		d.Errors = []problem.Field{{Code: e.Code, Detail: e.Message}}
-		if wrong, ok := errors.AsType[*inputError](err); ok {
-			d.Errors[0] = wrong.Field
+		if invalid, ok := errors.AsType[*inputError](err); ok {
+			d.Errors[0] = invalid.Field
 		}
 	}
 	problem.Send(w, e.Status, problem.ContentType, problem.Encode(d))

@@ -309,13 +309,13 @@ func (c *command) confirm(ctx context.Context, values map[string]string) error {
 
 // typed spells an *InputError's input as the user typed it: a flag or an argument. Other errors pass unchanged.
 func (c *command) typed(err error) error {
-	wrong, ok := errors.AsType[*operate.InputError](err)
+	invalid, ok := errors.AsType[*operate.InputError](err)
 	if !ok {
 		return err
 	}
-	name := "--" + wrong.Input
-	if in := c.optional(); in != nil && in.Name == wrong.Input || slices.ContainsFunc(c.typedSubjects(), func(s operate.Input) bool { return s.Name == wrong.Input }) {
-		name = strings.ToUpper(wrong.Input)
+	name := "--" + invalid.Input
+	if in := c.optional(); in != nil && in.Name == invalid.Input || slices.ContainsFunc(c.typedSubjects(), func(s operate.Input) bool { return s.Name == invalid.Input }) {
+		name = strings.ToUpper(invalid.Input)
 	}
-	return service.Usagef("%s: %s", name, wrong.Reason)
+	return service.Usagef("%s: %s", name, invalid.Reason)
 }

@@ -19,8 +19,8 @@ import (
 func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 	return func(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {
 		if own != nil {
-			if found, err := own(ctx, kind, prefix, at); found != nil || err != nil {
-				return found, err
+			if choices, err := own(ctx, kind, prefix, at); choices != nil || err != nil {
+				return choices, err
 			}
 		}
 		list := listOf(kind, all)
@@ -49,12 +49,12 @@ func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 func listed(ctx context.Context, list *operate.Operation, kind, prefix string, where names) (all []service.Option, err error) {
 	values := map[string]string{"limit": strconv.Itoa(service.MaxChoices + 1), "prefix": prefix}
 	maps.Copy(values, where)
-	found, err := list.Run(ctx, values, nil)
+	result, err := list.Run(ctx, values, nil)
 	if err != nil {
 		return nil, err
 	}
-	for i := range found.Rows {
-		row := &found.Rows[i]
+	for i := range result.Rows {
+		row := &result.Rows[i]
 		o := service.NamedOption(row.Subjects[kind], row.Called)
 		if len(all) <= service.MaxChoices && (begins(o.Value, prefix) || begins(o.Text, prefix)) {
 			all = append(all, o)
@@ -90,14 +90,14 @@ func (n names) first(list *operate.Operation, kind string, all []operate.Operati
 
 // listOf returns the list whose rows are named by kind. Of several it takes the list with the fewest names, which is
 // the least nested.
-func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
+func listOf(kind string, all []operate.Operation) (op *operate.Operation) {
 	for i := range all {
 		o := &all[i]
-		if o.Kind == operate.List && slices.Contains(o.Names, kind) && (found == nil || len(rowNames(o)) < len(rowNames(found))) {
-			found = o
+		if o.Kind == operate.List && slices.Contains(o.Names, kind) && (op == nil || len(rowNames(o)) < len(rowNames(op))) {
+			op = o
 		}
 	}
-	return found
+	return op
 }
 
 // Kind returns which kind an input names, e.g. "tenant", or "" if nothing lists it. isTyped reports

@@ -222,7 +222,7 @@ func (p *page) split() (onRows, others []*operate.Operation) {
 
 // table reads the list and returns it with a column for each list below it, and a column for buttons.
 func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRows []*operate.Operation) (*service.Table, error) {
-	found, err := p.list.Run(ctx, values(p.list, r), nil)
+	result, err := p.list.Run(ctx, values(p.list, r), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -234,22 +234,22 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRo
 	if names := rowNames(p.list); len(names) > 0 {
 		own = names[len(names)-1] // the other names say where the thing is
 	}
-	hasMain := slices.ContainsFunc(found.Columns, func(c operate.Column) bool { return c.Main })
-	for _, c := range found.Columns {
+	hasMain := slices.ContainsFunc(result.Columns, func(c operate.Column) bool { return c.Main })
+	for _, c := range result.Columns {
 		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber(), Names: c.Main || !hasMain && c.Subject != "" && c.Subject == own})
 	}
-	p.filter(t, found.Columns, r)
+	p.filter(t, result.Columns, r)
 	for _, list := range lists {
 		t.Columns = append(t.Columns, service.Column{Title: list.Title})
 	}
 	if len(onRows) > 0 {
 		t.Columns = append(t.Columns, service.Column{Title: "Action"})
 	}
-	for i := range found.Rows {
-		t.Rows = append(t.Rows, p.cells(found.Columns, &found.Rows[i], at, lists, onRows))
+	for i := range result.Rows {
+		t.Rows = append(t.Rows, p.cells(result.Columns, &result.Rows[i], at, lists, onRows))
 	}
-	if found.Next != nil {
-		t.Next = fmt.Sprint(found.Next)
+	if result.Next != nil {
+		t.Next = fmt.Sprint(result.Next)
 	}
 	if limit := p.list.Input("limit"); limit != nil && !p.list.IsPaged() {
 		t.Partial = strconv.Itoa(len(t.Rows)) == limit.Default
@@ -311,11 +311,11 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	}
 	onRow = append(onRow, offered(o, all)...)
 	return service.Page{Path: o.Path, Title: o.Title, Access: o.Access, Show: func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-		found, err := o.Run(ctx, values(o, r), nil)
+		result, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {
 			return nil, err
 		}
-		row := &found.Rows[0]
+		row := &result.Rows[0]
 		at := namesOf(o, r).with(row.Subjects)
 		view := &service.View{Title: o.Title + " " + cmp.Or(row.Called, at[o.Subject().Name])}
 		if list != nil {
@@ -328,7 +328,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		if row.Called != "" {
 			titled = ""
 		}
-		view.Blocks = append(view.Blocks, facts(found, titled))
+		view.Blocks = append(view.Blocks, facts(result, titled))
 		for _, text := range row.Texts {
 			if text.Body != "" {
 				view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
@@ -337,9 +337,9 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		if links := below(o, all, at); links != nil {
 			view.Blocks = append(view.Blocks, &service.Links{All: links})
 		}
-		view.Blocks = append(view.Blocks, tables(o, row, r, found.Next != nil || r.Value("after") != "", all)...)
-		if found.Next != nil {
-			next := service.Link{Text: "Next part", To: at.with(names{"after": fmt.Sprint(found.Next)}).linkTo(o.Path, append(rowNames(o), "after"))}
+		view.Blocks = append(view.Blocks, tables(o, row, r, result.Next != nil || r.Value("after") != "", all)...)
+		if result.Next != nil {
+			next := service.Link{Text: "Next part", To: at.with(names{"after": fmt.Sprint(result.Next)}).linkTo(o.Path, append(rowNames(o), "after"))}
 			view.Blocks = append(view.Blocks, &service.Links{All: []service.Link{next}})
 		}
 		for _, change := range forms {

@@ -100,17 +100,17 @@ func namesRow(list, o *operate.Operation) bool {
 }
 
 // readOf returns the read for a column's thing, or nil. A read with the list's own noun is preferred.
-func readOf(list *operate.Operation, named string, all []operate.Operation) (found *operate.Operation) {
+func readOf(list *operate.Operation, named string, all []operate.Operation) (op *operate.Operation) {
 	for i := range all {
 		o := &all[i]
 		if o.Kind != operate.Read || o.Subject().Name != named || slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return !slices.Contains(rowNames(list), s.Name) }) {
 			continue
 		}
-		if found == nil || o.Noun() == list.Noun() && found.Noun() != list.Noun() {
-			found = o
+		if op == nil || o.Noun() == list.Noun() && op.Noun() != list.Noun() {
+			op = o
 		}
 	}
-	return found
+	return op
 }
 
 // parentOf returns the list whose rows this list belongs to, or nil: its row names are exactly the subjects in this

@@ -15,11 +15,11 @@ import (
 func download(o *operate.Operation) service.Page {
 	p := service.Page{Path: o.Path, Title: cmp.Or(o.Title, o.Label()), Access: o.Access, Memory: o.Memory}
 	p.Send = func(ctx context.Context, r *service.PageRequest) (*service.File, error) {
-		found, err := o.Run(ctx, values(o, r), nil)
+		result, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {
 			return nil, err
 		}
-		return &service.File{Name: found.File.Name, Size: found.File.Size, Write: found.File.Send}, nil
+		return &service.File{Name: result.File.Name, Size: result.File.Size, Write: result.File.Send}, nil
 	}
 	return p
 }
@@ -35,13 +35,13 @@ func downloads(noun string, all []operate.Operation, at names) (links []service.
 }
 
 // downloadsOf returns the noun's downloads.
-func downloadsOf(noun string, all []operate.Operation) (found []*operate.Operation) {
+func downloadsOf(noun string, all []operate.Operation) (operations []*operate.Operation) {
 	for i := range all {
 		if o := &all[i]; o.Kind == operate.Download && o.Noun() == noun {
-			found = append(found, o)
+			operations = append(operations, o)
 		}
 	}
-	return found
+	return operations
 }
 
 // unlisted returns the noun's downloads if neither a list nor a read can link to them.

@@ -92,11 +92,11 @@ func (p *page) findForm(read *operate.Operation) *service.Form {
 func findAction(read *operate.Operation) service.Action {
 	return service.Action{Name: "find", Reads: true, Run: func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
 		r.Values.Set(read.Subject().Name, strings.TrimSpace(r.Value(read.Subject().Name)))
-		found, err := read.Run(ctx, values(read, r), nil)
+		result, err := read.Run(ctx, values(read, r), nil)
 		if err != nil {
 			return service.Outcome{}, err
 		}
-		return service.Outcome{Next: namesOf(read, r).with(found.Rows[0].Subjects).link(read)}, nil
+		return service.Outcome{Next: namesOf(read, r).with(result.Rows[0].Subjects).link(read)}, nil
 	}}
 }
 

@@ -136,14 +136,14 @@ func file(media string) object {
 // responses describes the answers that the operation can get. hasBody says that a request body can be too slow or too
 // large.
 func responses(o *operate.Operation, hasBody bool) object {
-	headers, says := object{{"X-Request-Id", object{{"$ref", "#/components/headers/RequestId"}}}}, "The result."
+	headers, description := object{{"X-Request-Id", object{{"$ref", "#/components/headers/RequestId"}}}}, "The result."
 	if o.Background {
-		says = "Job started."
+		description = "Job started."
 		headers = append(headers, member{"Location", object{{"description", "The job's progress, and its result once it has ended."}, {"schema", object{{"type", "string"}, {"format", "uri-reference"}}}}})
 	}
 	result := content(inJSON, resultSchema(o))
 	if o.Kind == operate.Download {
-		says, result = "The file.", file(o.Media)
+		description, result = "The file.", file(o.Media)
 		text := member{"schema", object{{"type", "string"}}}
 		headers = append(
 			headers, member{"Content-Disposition", object{{"description", "File name."}, text}},
@@ -151,7 +151,7 @@ func responses(o *operate.Operation, hasBody bool) object {
 			member{"X-Content-Type-Options", object{{"description", "A browser takes the content type as it is."}, text}},
 		)
 	}
-	all := object{{strconv.Itoa(adminapi.Status(o)), append(object{{"description", says}, {"headers", headers}}, result...)}}
+	all := object{{strconv.Itoa(adminapi.Status(o)), append(object{{"description", description}, {"headers", headers}}, result...)}}
 	refer := func(is bool, status int, name string) {
 		if is {
 			all = append(all, member{strconv.Itoa(status), object{{"$ref", "#/components/responses/" + name}}})

@@ -46,11 +46,11 @@ func (s *Settings) Check() (problems conf.Problems) {
 
 func (s *Settings) Keys() (keys []age.Recipient, err error) {
 	for _, text := range s.Recipients {
-		one, err := age.ParseRecipients(strings.NewReader(text))
-		if err != nil || len(one) != 1 {
+		parsed, err := age.ParseRecipients(strings.NewReader(text))
+		if err != nil || len(parsed) != 1 {
 			return nil, errcode.New(errcode.Invalid, "contains a text that is not a public key: expected keys, e.g. age1…")
 		}
-		keys = append(keys, one...)
+		keys = append(keys, parsed...)
 	}
 	return keys, nil
 }

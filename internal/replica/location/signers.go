@@ -104,20 +104,20 @@ func Signers(texts []string, identity string) (all []replica.Signer, err error) 
 			all = append(all, replica.Signer{Key: key})
 			continue
 		}
-		found, err := signersIn(text, "")
+		keys, err := signersIn(text, "")
 		if err != nil {
 			return nil, err
 		}
-		if len(found) == 0 {
+		if len(keys) == 0 {
 			return nil, errcode.Newf(errcode.Invalid, "%s contains no public signing key: expected a text that starts with %s", text, keyPrefix)
 		}
-		all = append(all, found...)
+		all = append(all, keys...)
 	}
 	if identity == "" {
 		return all, nil
 	}
-	found, err := signersIn(identity, signedBy)
-	return append(all, found...), err
+	signers, err := signersIn(identity, signedBy)
+	return append(all, signers...), err
 }
 
 // signersIn returns the keys in the lines that begin with prefix.

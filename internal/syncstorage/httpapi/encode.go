@@ -67,9 +67,9 @@ func plain[T string | []byte](s T, i int) int {
 		// Subtraction sets a byte's top bit if it is less than the subtrahend. Borrows affect only later bytes, and
 		// only the first match counts.
 		quote, slash := w^('"'*each), w^('\\'*each)
-		found := (w | (w-' '*each)&^w | (quote-each)&^quote | (slash-each)&^slash) & top
-		if found != 0 {
-			return i + bits.TrailingZeros64(found)/8
+		marked := (w | (w-' '*each)&^w | (quote-each)&^quote | (slash-each)&^slash) & top
+		if marked != 0 {
+			return i + bits.TrailingZeros64(marked)/8
 		}
 	}
 	for ; i < len(s); i++ {

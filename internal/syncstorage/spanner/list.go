@@ -172,8 +172,8 @@ func (r *reader) listing() (_ *ss.Listing, err error) {
 // precedes them.
 func (r *reader) streamed() (*ss.Listing, error) {
 	var (
-		found int
-		last  *ss.BSO
+		read int
+		last *ss.BSO
 	)
 	r.params["full"] = false
 	count := spannerdb.Statement{Name: "sync.list_count", SQL: r.statement.SQL}
@@ -182,8 +182,8 @@ func (r *reader) streamed() (*ss.Listing, error) {
 		if err != nil || !record {
 			return err
 		}
-		found++
-		if n, _ := r.q.Page(found); n == found {
+		read++
+		if n, _ := r.q.Page(read); n == read {
 			last = &b
 		}
 		return nil
@@ -191,7 +191,7 @@ func (r *reader) streamed() (*ss.Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, more := r.q.Page(found)
+	n, more := r.q.Page(read)
 	l := ss.NewListing(r.collection, n, r.items(n), func() {
 		r.rows.Close()
 		r.page.Drop()

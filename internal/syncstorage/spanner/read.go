@@ -129,31 +129,31 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (s
 	case coll == unknown:
 		return ss.BSO{}, errNoRecord
 	}
-	var found *ss.BSO
+	var record *ss.BSO
 	err = s.db.ForEach(ctx, sqlGet, of(o, spannerdb.Params{"coll": coll, "id": id, "now": q.Now.Time()}), func(r *spanner.Row) error {
 		var (
 			sortindex        spanner.NullInt64
 			payload          string
 			modified, expiry time.Time
 		)
-		if found != nil {
+		if record != nil {
 			return errTwice
 		}
 		if err := r.Columns(&sortindex, &payload, &modified, &expiry); err != nil {
 			return err
 		}
 		m := stamp(modified)
-		found = &ss.BSO{ID: id, SortIndex: optional(sortindex), Payload: []byte(payload), Modified: m, Expiry: expiryOf(m, expiry)}
+		record = &ss.BSO{ID: id, SortIndex: optional(sortindex), Payload: []byte(payload), Modified: m, Expiry: expiryOf(m, expiry)}
 		return nil
 	})
 	switch {
 	case err != nil:
 		return ss.BSO{}, err
-	case found == nil:
+	case record == nil:
 		return ss.BSO{}, errNoRecord
 	}
-	if err := q.If.Check(found.Modified); err != nil {
+	if err := q.If.Check(record.Modified); err != nil {
 		return ss.BSO{}, err
 	}
-	return *found, nil
+	return *record, nil
 }

@@ -53,16 +53,16 @@ func scanLabel(stmt *sqlite.Stmt, at int) tokenserver.Label {
 }
 
 // FindLabels implements tokenserver.Labels.
-func (s *Store) FindLabels(ctx context.Context, f tokenserver.FindLabels) (found []tokenserver.Labelled, err error) {
+func (s *Store) FindLabels(ctx context.Context, f tokenserver.FindLabels) (labelled []tokenserver.Labelled, err error) {
 	first, end, err := f.Range()
 	if err != nil {
 		return nil, err
 	}
 	err = s.db.Read(ctx, "token.find_labels", func(c *sqlite.Conn) error {
-		found, err = sqlitedb.QueryAll(c, sqlFindLabels, func(stmt *sqlite.Stmt) tokenserver.Labelled {
+		labelled, err = sqlitedb.QueryAll(c, sqlFindLabels, func(stmt *sqlite.Stmt) tokenserver.Labelled {
 			return tokenserver.Labelled{Label: scanLabel(stmt, 9), User: scanUser(stmt)}
 		}, f.Domain, first.Key(), first.FxAUID, end, f.Limit)
 		return err
 	})
-	return found, err
+	return labelled, err
 }

@@ -74,9 +74,9 @@ func Refusal(err error) *web.Refusal {
 	return web.RefuseFor(err, http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId")
 }
 
-// BodyErrors returns the errors for a body that is larger than most bytes, too slow, or cut off.
-func BodyErrors(most int) *web.BodyErrors {
-	large := web.Refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(most)+" bytes")
+// BodyErrors returns the errors for a body that is larger than maxBytes, too slow, or cut off.
+func BodyErrors(maxBytes int) *web.BodyErrors {
+	large := web.Refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(maxBytes)+" bytes")
 	return &web.BodyErrors{
 		Announced: large, TooLarge: large,
 		TooSlow: web.Refuse(http.StatusRequestTimeout, "timeout", "the body was sent too slowly"),

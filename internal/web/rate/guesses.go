@@ -23,11 +23,11 @@ type Guesses struct{ wrong *Buckets }
 
 // NewGuesses returns the limiter that the whole server shares.
 func NewGuesses(now clock.Clock) (*Guesses, error) {
-	wrong, err := New(guessLimit, maxGuessers, now)
+	guesses, err := New(guessLimit, maxGuessers, now)
 	if err != nil {
 		return nil, err
 	}
-	return &Guesses{wrong}, nil
+	return &Guesses{guesses}, nil
 }
 
 // Guesser is a client that sent a secret.

@@ -146,8 +146,8 @@ var uploadID = regexp.MustCompile(`<UploadId>(.*)</UploadId>`)
 
 // UploadID returns the ID from CreateMultipartUpload; "" without one.
 func UploadID(answer string) string {
-	if found := uploadID.FindStringSubmatch(answer); found != nil {
-		return found[1]
+	if match := uploadID.FindStringSubmatch(answer); match != nil {
+		return match[1]
 	}
 	return ""
 }

@@ -147,7 +147,7 @@ func (c Change) Like(known Change) bool {
 }
 
 // Follow applies changes to records, and returns an error for each revision out of sequence.
-func Follow(rows map[Place]Row, lines []Change) (wrong []error) {
+func Follow(rows map[Place]Row, lines []Change) (differences []error) {
 	for _, line := range lines {
 		before := rows[line.Place]
 		if line.Op == "put" {
@@ -157,9 +157,9 @@ func Follow(rows map[Place]Row, lines []Change) (wrong []error) {
 		} else if delete(rows, line.Place); before.Revision > 0 && line.Revision == before.Revision {
 			continue
 		}
-		wrong = append(wrong, fmt.Errorf("%v, after revision %d", line, before.Revision))
+		differences = append(differences, fmt.Errorf("%v, after revision %d", line, before.Revision))
 	}
-	return wrong
+	return differences
 }
 
 // Own returns the changes to the writer's own records.

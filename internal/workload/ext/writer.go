@@ -113,13 +113,13 @@ func (w *Writer) putAt(at Place) (RecordOp, map[string]any) {
 // choosePrecondition returns a condition, sometimes a condition that fails, with the expected error.
 func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Rejection) {
 	current := before.Revision
-	wrong := w.Random.IntN(8) == 0
+	fails := w.Random.IntN(8) == 0
 	switch n := w.Random.IntN(4); {
-	case n == 0 && wrong:
+	case n == 0 && fails:
 		return "ifRevision", current + 1, &Rejection{Status: http.StatusConflict, Code: "REVISION_MISMATCH", current: &current}
 	case n == 0:
 		return "ifRevision", current, nil
-	case n == 1 && wrong:
+	case n == 1 && fails:
 		return "ifMatch", `"0"`, &Rejection{Status: http.StatusPreconditionFailed, Code: "REVISION_MISMATCH", current: &current}
 	case n == 1 && current > 0:
 		return "ifMatch", fmt.Sprintf("%q", strconv.FormatInt(before.Seq, 10)), nil

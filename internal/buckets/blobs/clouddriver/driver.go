@@ -57,11 +57,11 @@ func Init(ctx context.Context, address, id string) error {
 	if gcerrors.Code(errors.Unwrap(err)) != gcerrors.NotFound {
 		return err
 	}
-	found, _, err := bucket.ListPage(ctx, blob.FirstPageToken, 1, nil)
+	objects, _, err := bucket.ListPage(ctx, blob.FirstPageToken, 1, nil)
 	switch {
 	case err != nil:
 		return blobs.UnavailableFor(id, "list objects", err, cloudbucket.Fix(err))
-	case len(found) > 0:
+	case len(objects) > 0:
 		return errcode.Newf(errcode.Invalid, "storage node %s: the bucket has objects but no %s: expected an empty bucket", id, blobs.MarkerName)
 	}
 	return d.writeMarker(ctx, bucket)
@@ -84,15 +84,15 @@ func (d *Driver) checkMarker(ctx context.Context, bucket *blob.Bucket) error {
 		marker, err = io.ReadAll(io.LimitReader(r, 1024))
 		err = errors.Join(err, r.Close())
 	}
-	switch found := strings.TrimSpace(string(marker)); {
+	switch owner := strings.TrimSpace(string(marker)); {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case gcerrors.Code(err) == gcerrors.NotFound:
 		return blobs.UnavailableFor(d.id, "the bucket has no object "+blobs.MarkerName, err, cloudbucket.Fix(err))
 	case err != nil:
 		return blobs.UnavailableFor(d.id, "read "+blobs.MarkerName, err, cloudbucket.Fix(err))
-	case found != d.id:
-		return errcode.Newf(errcode.Unavailable, "storage node %s: the bucket is the storage node %.200q", d.id, found)
+	case owner != d.id:
+		return errcode.Newf(errcode.Unavailable, "storage node %s: the bucket is the storage node %.200q", d.id, owner)
 	}
 	return nil
 }

@@ -166,8 +166,8 @@ func checkMarker(root *os.Root, dir, id string) error {
 	case err != nil:
 		return blobs.Unavailable(id, fmt.Sprintf("read %s in folder %s", blobs.MarkerName, dir), err)
 	}
-	if found := strings.TrimSpace(string(marker)); found != id {
-		return errcode.Newf(errcode.Unavailable, "storage node %s: folder %s is the storage node %.200q", id, dir, found)
+	if owner := strings.TrimSpace(string(marker)); owner != id {
+		return errcode.Newf(errcode.Unavailable, "storage node %s: folder %s is the storage node %.200q", id, dir, owner)
 	}
 	return nil
 }

@@ -201,8 +201,8 @@ func (w *walk) entry(name string, e fs.DirEntry) error {
 	} else if err != nil {
 		return err
 	}
-	found := blobs.Info{Path: name, Size: info.Size(), Modified: info.ModTime(), Temporary: blobs.IsTemporary(name)}
-	if !w.yield(found, nil) {
+	file := blobs.Info{Path: name, Size: info.Size(), Modified: info.ModTime(), Temporary: blobs.IsTemporary(name)}
+	if !w.yield(file, nil) {
 		return errStopped
 	}
 	return nil

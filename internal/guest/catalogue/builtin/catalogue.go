@@ -60,10 +60,10 @@ type seed [sha256.Size]byte
 // seedOf names an object; equal parts give equal choices on every server.
 func seedOf(parts ...any) seed { return sha256.Sum256([]byte(fmt.Sprint(parts...))) }
 
-// n chooses a number from 0 to most−1. Each aspect is an independent choice.
-func (s seed) n(aspect string, most int) int {
+// n chooses a number from 0 to maximum−1. Each aspect is an independent choice.
+func (s seed) n(aspect string, maximum int) int {
 	sum := sha256.Sum256(append([]byte(aspect), s[:]...))
-	return int(binary.BigEndian.Uint64(sum[:]) % uint64(most))
+	return int(binary.BigEndian.Uint64(sum[:]) % uint64(maximum))
 }
 
 // of chooses a word.

@@ -21,9 +21,9 @@ const maxPins = 200
 
 // find returns all matches in the query's order.
 func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
-	most := int64(-1)
+	highest := int64(-1)
 	if q.MaxNightlyMinor != "" {
-		most, _ = strconv.ParseInt(q.MaxNightlyMinor, 10, 64) // already validated
+		highest, _ = strconv.ParseInt(q.MaxNightlyMinor, 10, 64) // already validated
 	}
 	words := strings.Fields(q.Text)
 	for _, h := range c.contents().hotels {
@@ -39,9 +39,9 @@ func (c *Catalogue) find(q catalogue.SearchQuery) (all []match) {
 			}
 			m.price = best
 		}
-		if most >= 0 {
+		if highest >= 0 {
 			text, _ := convert(m.price.cheapest, q.Currency)
-			if minor, err := strconv.ParseInt(text, 10, 64); err != nil || minor > most {
+			if minor, err := strconv.ParseInt(text, 10, 64); err != nil || minor > highest {
 				continue
 			}
 		}
