@@ -15,12 +15,11 @@ import (
 	workload "holdfast/internal/workload/guest"
 )
 
-// neighbours are two owners: one attacks the service while the other uses it.
+// neighbours are two owners: the first attacks the service while the second uses it.
 type neighbours struct {
-	service
-
 	title    string
 	settings []string
+	owners   func(ctx context.Context, s *server) ([]credentials, error)
 	works    func(ctx context.Context, c *caller, i int) error
 	attacks  []attack
 }
@@ -59,7 +58,7 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) err
 			continue
 		}
 		err := onServer(ctx, o.binary, e, n.settings, func(s *server) error {
-			owners, err := s.filled(ctx, n.service, 2)
+			owners, err := n.owners(ctx, s)
 			if err != nil {
 				return err
 			}
@@ -206,9 +205,14 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
+// filledOwners returns two owners with the records that the operations use.
+func filledOwners(of service) func(ctx context.Context, s *server) ([]credentials, error) {
+	return func(ctx context.Context, s *server) ([]credentials, error) { return s.filled(ctx, of, 2) }
+}
+
 func syncNeighbours(o *options, e *engine) neighbours {
 	of := newSync(o.size)
-	return neighbours{service: of, title: "sync", works: named(of, e, workPut).do, attacks: []attack{
+	return neighbours{owners: filledOwners(of), title: "sync", works: named(of, e, workPut).do, attacks: []attack{
 		flood(workList, named(of, e, workList).do), flood(workPost, named(of, e, workPost).do),
 		hold("2 MB POST, half sent", http.MethodPost, "/storage/"+postCollection, list(0, 100, 20_000)),
 	}}
@@ -216,7 +220,7 @@ func syncNeighbours(o *options, e *engine) neighbours {
 
 func extNeighbours(e *engine) neighbours {
 	of := extLoad{}
-	return neighbours{service: of, title: "extension storage", works: named(of, e, workExtPut).do, attacks: []attack{
+	return neighbours{owners: filledOwners(of), title: "extension storage", works: named(of, e, workExtPut).do, attacks: []attack{
 		flood(workExtList, named(of, e, workExtList).do), flood(workExtBulk, named(of, e, workExtBulk).do),
 		hold("400 kB batch, half sent", http.MethodPost, "/batch", bytes.Repeat([]byte(" "), 400_000)),
 	}}
@@ -231,51 +235,48 @@ const (
 	s3Listers = 48
 )
 
-// neighbourBuckets has an account for each of its two owners.
-type neighbourBuckets struct{ attacker, other *s3Load }
-
+// bucketsNeighbours have an account each.
 func bucketsNeighbours(o *options) neighbours {
-	of := neighbourBuckets{newBuckets(o.size), newBuckets(o.size)}
-	of.other.key = holdfastKey("neighbour")
+	attacker, other := newBuckets(o.size), newBuckets(o.size)
+	other.key = holdfastKey("neighbour")
 	lists := flood("s3 list, 1,000 long keys", func(ctx context.Context, c *caller, _ int) error {
 		return done(c.do(ctx, http.MethodGet, s3Attacked+"?list-type=2", nil))
 	})
 	lists.callers = s3Listers
-	return neighbours{service: of, title: "buckets", attacks: []attack{lists}, works: func(ctx context.Context, c *caller, _ int) error {
-		return done(c.do(ctx, http.MethodGet, s3Neighbour+"/small", nil))
-	}}
-}
-
-func (w neighbourBuckets) owner(s *server, n int) (credentials, error) {
-	if n == 1 {
-		return w.attacker.owner(s, n)
+	put := func(ctx context.Context, owner credentials, bucket string, keys []string, body []byte) error {
+		return with(ctx, owner, func(c *caller) error {
+			_, err := c.do(ctx, http.MethodPut, bucket, nil)
+			for i := 0; i < len(keys) && err == nil; i++ {
+				_, err = c.do(ctx, http.MethodPut, bucket+"/"+keys[i], body)
+			}
+			return err
+		})
 	}
-	if _, err := s.command(context.Background(), "buckets", "accounts", "create", "neighbour"); err != nil {
-		return credentials{}, err
+	return neighbours{
+		title: "buckets", attacks: []attack{lists},
+		owners: func(ctx context.Context, s *server) ([]credentials, error) {
+			first, err := attacker.owner(s, 1)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := s.command(ctx, "buckets", "accounts", "create", "neighbour"); err != nil {
+				return nil, err
+			}
+			second, err := other.owner(s, 1)
+			if err != nil {
+				return nil, err
+			}
+			long := make([]string, s3LongKeys)
+			for i := range long {
+				long[i] = fmt.Sprintf("%04d%s", i, strings.Repeat("%22", 1000))
+			}
+			return []credentials{first, second}, errors.Join(put(ctx, first, s3Attacked, long, nil), put(ctx, second, s3Neighbour, []string{"small"}, other.body(s3Small)))
+		},
+		works: func(ctx context.Context, c *caller, _ int) error {
+			return done(c.do(ctx, http.MethodGet, s3Neighbour+"/small", nil))
+		},
 	}
-	return w.other.owner(s, n)
 }
-
-func (neighbourBuckets) operations(*engine) []operation { return nil }
-
-func (w neighbourBuckets) fill(ctx context.Context, _ *server, owners []credentials) error {
-	err := with(ctx, owners[0], func(c *caller) error {
-		_, err := c.do(ctx, http.MethodPut, s3Attacked, nil)
-		for i := 0; i < s3LongKeys && err == nil; i++ {
-			_, err = c.do(ctx, http.MethodPut, fmt.Sprintf("%s/%04d%s", s3Attacked, i, strings.Repeat("%22", 1000)), nil)
-		}
-		return err
-	})
-	return errors.Join(err, with(ctx, owners[1], func(c *caller) error {
-		_, err := c.do(ctx, http.MethodPut, s3Neighbour, nil)
-		if err == nil {
-			_, err = c.do(ctx, http.MethodPut, s3Neighbour+"/small", w.other.body(s3Small))
-		}
-		return err
-	}))
-}
-
-type neighbourGuest struct{}
 
 const guestSearch = `{"country":"AT","pageSize":50}`
 
@@ -287,28 +288,29 @@ func guestNeighbours() neighbours {
 			return done(c.do(ctx, http.MethodPost, workload.API+path, []byte(guestSearch)))
 		})
 	}
-	settings := []string{"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1"}
 	return neighbours{
-		service: neighbourGuest{}, title: "guest", settings: settings,
+		title: "guest",
+		settings: []string{
+			"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",
+			"HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1",
+		},
 		attacks: []attack{post("guest search, 50 hotels", "/search"), post("guest search map", "/search/map")},
+		owners: func(ctx context.Context, s *server) (all []credentials, err error) {
+			for _, address := range []string{"192.0.2.1", "192.0.2.2"} {
+				v := workload.Visitor{Header: http.Header{"X-Forwarded-For": {address}}}
+				if err := v.Begin(ctx, "http://"+s.listen); err != nil {
+					return nil, err
+				}
+				all = append(all, credentials{Endpoint: "http://" + s.listen, sign: func(r *http.Request) error {
+					r.Header.Set("X-Forwarded-For", address)
+					r.Header.Set("Cookie", v.Cookie)
+					return nil
+				}})
+			}
+			return all, nil
+		},
 		works: func(ctx context.Context, c *caller, _ int) error {
 			return done(c.do(ctx, http.MethodGet, workload.API+"/wishlist", nil))
 		},
 	}
 }
-
-func (neighbourGuest) owner(s *server, n int) (credentials, error) {
-	address := fmt.Sprintf("192.0.2.%d", n)
-	v := workload.Visitor{Header: http.Header{"X-Forwarded-For": {address}}}
-	err := v.Begin(context.Background(), "http://"+s.listen)
-	return credentials{Endpoint: "http://" + s.listen, sign: func(r *http.Request) error {
-		r.Header.Set("X-Forwarded-For", address)
-		r.Header.Set("Cookie", v.Cookie)
-		r.Header.Set("Content-Type", "application/json")
-		return nil
-	}}, err
-}
-
-func (neighbourGuest) operations(*engine) []operation { return nil }
-
-func (neighbourGuest) fill(context.Context, *server, []credentials) error { return nil }
