@@ -48,7 +48,7 @@ func measured(t *testing.T, args ...string) string {
 	return terminal.String()
 }
 
-// wantRows checks that the table has n rows, each with a figure, and rows that begin with these cells.
+// wantRows checks that the table contains n rows, each with a figure, and rows that begin with these cells.
 func wantRows(t *testing.T, text string, n int, begin ...string) {
 	t.Helper()
 	rows := regexp.MustCompile(`(?m)^\| .*\|.* [1-9].*\|$`).FindAllString(text, -1)

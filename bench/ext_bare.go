@@ -120,15 +120,15 @@ func (extLoad) bare(ctx context.Context, _ *options, e *engine, installs int) (*
 	if err != nil {
 		return nil, err
 	}
-	fill, step, clear := extLiteFill, extLiteStep, `DELETE FROM ext_storage_outbox`
+	fill, step, empty := extLiteFill, extLiteStep, `DELETE FROM ext_storage_outbox`
 	if e.postgres != nil {
-		fill, step, clear = extPostgresFill, extPostgresStep, `TRUNCATE ext_storage_outbox`
+		fill, step, empty = extPostgresFill, extPostgresStep, `TRUNCATE ext_storage_outbox`
 	}
 	b.ops = map[string]bareOp{}
 	for _, w := range extWorks() {
 		b.ops[w.name] = bareOp{
 			step:    b.each(step(&w, installs)),
-			prepare: func(ctx context.Context, _ int) error { return b.run(ctx, tx{writes: []stmt{sql(clear)}}) },
+			prepare: func(ctx context.Context, _ int) error { return b.run(ctx, tx{writes: []stmt{sql(empty)}}) },
 		}
 	}
 	for i := range installs {

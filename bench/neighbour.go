@@ -199,10 +199,12 @@ func (c *caller) hold(ctx context.Context, d *damage, sent func(), method, path 
 
 // ended ignores errors after the attack's end.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // filledOwners returns two owners with the records that the operations use.

@@ -271,8 +271,8 @@ type syncSpanner struct{}
 // with returns parameters or columns of a user's collection, and others in pairs.
 func (syncSpanner) with(user, coll int64, more ...any) map[string]any {
 	all := map[string]any{"fxa_uid": fmt.Sprintf("%032x", user), "fxa_kid": "0000001700000-" + accountKeys, "collection_id": coll}
-	for i := 0; i < len(more); i += 2 {
-		all[more[i].(string)] = more[i+1]
+	for pair := range slices.Chunk(more, 2) {
+		all[pair[0].(string)] = pair[1]
 	}
 	return all
 }

@@ -112,15 +112,14 @@ func BenchmarkCopy(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	postgres := func(b testing.TB) string { return testdb.PostgresDatabase(b) }
 	for _, c := range benchCopies {
 		for _, pair := range []struct {
 			name, from string
 			source, to func(testing.TB) string
 		}{
 			{"sqlite to sqlite", "sqlite", sqliteURL, sqliteURL},
-			{"sqlite to postgres", "sqlite", sqliteURL, postgres},
-			{"postgres to citus", "postgres", postgres, testdb.CitusDatabase},
+			{"sqlite to postgres", "sqlite", sqliteURL, testdb.PostgresDatabase},
+			{"postgres to citus", "postgres", testdb.PostgresDatabase, testdb.CitusDatabase},
 		} {
 			b.Run(c.service+"/"+pair.name, func(b *testing.B) {
 				source, target := pair.source(b), pair.to(b)
