@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/internal/cli"
+	"holdfast/internal/testdb"
 )
 
 // The variables of a process that TestEveryCommandRefused starts: the folder with the data, and whether the process
@@ -54,6 +55,7 @@ func TestEveryCommandRefused(t *testing.T) {
 		runRefused(t, data)
 		return
 	}
+	testdb.CheckOnly(t, "it starts every command four times")
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to start processes of another user and to mount a file system")
 	}

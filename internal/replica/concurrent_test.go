@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb"
 )
 
 type acknowledged struct {
@@ -25,6 +26,7 @@ type acknowledged struct {
 // write acknowledged before its time, and only whole transactions.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
+	testdb.CheckOnly(t, "it writes for seconds")
 	root := t.TempDir()
 	path := filepath.Join(root, "one.db")
 	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})

@@ -373,6 +373,7 @@ func TestBackupWhileWriting(t *testing.T) {
 // published point can be restored, and no backup makes the replica resend the database.
 func TestKilledBackups(t *testing.T) {
 	t.Parallel()
+	testdb.CheckOnly(t, "it kills many processes")
 	root := testdb.MemoryFolder(t)
 	target := Folder(filepath.Join(root, "backups"))
 	rounds := 4

@@ -104,6 +104,7 @@ type row struct {
 // contains every write acknowledged before its time, without gaps.
 func TestKilledProcesses(t *testing.T) {
 	t.Parallel()
+	testdb.CheckOnly(t, "it kills many processes")
 	root := testdb.MemoryFolder(t)
 	target := Folder(filepath.Join(root, "target"))
 	var all []row
