@@ -58,7 +58,7 @@ var services = []service{
 		helpers: []helper{
 			{name: "blobs", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 			{name: "blobs/filedriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sys/unix"}},
-			{name: "blobs/clouddriver", ours: []string{"internal/buckets/blobs", "internal/cloudbucket", "internal/replica/location"}, libs: []string{"gocloud.dev", "cloud.google.com/go/storage", "github.com/aws/aws-sdk-go-v2"}},
+			{name: "blobs/clouddriver", ours: []string{"internal/buckets/blobs", "internal/cloudbucket", "internal/cloudbucket/scheme"}, libs: []string{"gocloud.dev", "cloud.google.com/go/storage", "github.com/aws/aws-sdk-go-v2"}},
 			{name: "maintenance", ours: []string{"internal/buckets/blobs", "internal/buckets/blobs/filedriver"}},
 			{name: "backend", ours: []string{"internal/buckets/maintenance", "internal/outbox"}},
 			{name: "imports", ours: []string{"internal/buckets/policy"}, libs: []string{"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go"}},
@@ -124,6 +124,7 @@ var shared = []helper{
 	{name: "internal/broker/pubsub", libs: []string{"cloud.google.com/go/pubsub/v2", "google.golang.org/api", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	{name: "internal/broker/nats", libs: []string{"github.com/nats-io/nats.go"}},
 	{name: "internal/replica", libs: []string{"filippo.io/age", "github.com/klauspost/compress/zstd", "github.com/oklog/ulid/v2", "github.com/superfly/ltx"}, notStd: []string{"net/http"}},
+	{name: "internal/cloudbucket/scheme"},
 	{name: "internal/replica/location", libs: []string{"filippo.io/age"}, notStd: []string{"net/http"}},
 	{name: "internal/cloudbucket", libs: []string{"gocloud.dev"}},
 	{name: "internal/replica/cloudtarget", libs: []string{"gocloud.dev"}, notStd: []string{"net/http"}},

@@ -13,9 +13,9 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"holdfast/internal/cloudbucket"
+	"holdfast/internal/cloudbucket/scheme"
 	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
-	"holdfast/internal/replica/location"
 )
 
 type Bucket struct{ bucket *blob.Bucket }
@@ -25,7 +25,7 @@ var _ replica.Target = (*Bucket)(nil)
 // Open opens a bucket without connecting.
 func Open(ctx context.Context, address string) (*Bucket, error) {
 	u, err := url.Parse(address)
-	if err != nil || !location.IsBucket(u.Scheme) {
+	if err != nil || !scheme.IsBucket(u.Scheme) {
 		return nil, errcode.New(errcode.Invalid, "invalid URL: expected the scheme s3, gs or azblob")
 	}
 	bucket, err := blob.OpenBucket(ctx, address)

@@ -12,12 +12,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"filippo.io/age"
 
+	"holdfast/internal/cloudbucket/scheme"
 	"holdfast/internal/conf"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
@@ -70,8 +70,8 @@ func Identities(file string) ([]age.Identity, error) {
 
 // IsURL reports whether text is a location URL rather than a folder.
 func IsURL(text string) bool {
-	scheme, _, found := strings.Cut(text, "://")
-	return found && (scheme == "file" || IsBucket(scheme))
+	name, _, found := strings.Cut(text, "://")
+	return found && (name == "file" || scheme.IsBucket(name))
 }
 
 // Name removes parameters and credentials, for messages.
@@ -85,11 +85,6 @@ func Name(address string) string {
 		name += "/" + strings.TrimSuffix(prefix, "/")
 	}
 	return name
-}
-
-// IsBucket reports whether a URL scheme names a bucket at a cloud provider, or in memory for tests.
-func IsBucket(scheme string) bool {
-	return slices.Contains([]string{"s3", "gs", "azblob", "mem"}, scheme)
 }
 
 // Bucket is an open bucket with a replica or backups.
@@ -160,7 +155,7 @@ func isFolder(address string) bool { return strings.HasPrefix(address, "file:") 
 func parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Scheme != "file" && !IsBucket(u.Scheme):
+	case err != nil || u.Scheme != "file" && !scheme.IsBucket(u.Scheme):
 		return nil, errcode.New(errcode.Invalid, "must be a URL, e.g. s3://bucket?prefix=holdfast/, gs://…, azblob://… or file:///folder")
 	case u.Scheme == "file" && (u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.RawQuery != ""):
 		return nil, errcode.New(errcode.Invalid, "must be file:// and a folder path, e.g. file:///mnt/backup")

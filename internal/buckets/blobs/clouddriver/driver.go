@@ -15,8 +15,8 @@ import (
 
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/cloudbucket"
+	"holdfast/internal/cloudbucket/scheme"
 	"holdfast/internal/errcode"
-	"holdfast/internal/replica/location"
 )
 
 // Driver is a node that stores bodies in a bucket, or below a key prefix (the URL parameter prefix). It opens the
@@ -35,7 +35,7 @@ var _ blobs.Driver = (*Driver)(nil)
 // New returns a driver for a bucket prepared by Init.
 func New(address, id string) (*Driver, error) {
 	u, err := url.Parse(address)
-	if err != nil || !location.IsBucket(u.Scheme) {
+	if err != nil || !scheme.IsBucket(u.Scheme) {
 		return nil, errcode.Newf(errcode.Invalid, "storage node %s: expected a URL with the scheme s3, gs, azblob or mem", id)
 	}
 	return &Driver{id: id, url: u}, nil
