@@ -105,7 +105,7 @@ func (b *browser) awaitDead(main string, n int) {
 	}
 }
 
-// consoleGuests checks what TestConsoleChanges does not: pages with an event, a session and jobs.
+// consoleGuests checks pages with an event, a session and jobs, which TestConsoleChanges does not read.
 func consoleGuests(b *browser, main string, accepts *atomic.Bool) {
 	newVisitor(b.t, main).wish(0, poison)
 	b.awaitDead(main, 1)

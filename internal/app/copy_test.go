@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -363,7 +364,9 @@ func TestHalfACopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(server.Serve(t.Context(), io.Discard), server.Close()); err == nil || !strings.Contains(err.Error(), "extstorage: its database contains only part of a copy") {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a server that accepts the database would serve on
+	defer cancel()
+	if err := errors.Join(server.Serve(ctx, io.Discard), server.Close()); err == nil || !strings.Contains(err.Error(), "extstorage: its database contains only part of a copy") {
 		t.Errorf("a server on half a copy: %v", err)
 	}
 	third := newCopy(t, "extstorage", target, sqliteURL(t))
