@@ -1,4 +1,4 @@
-package sync_test
+package app_test
 
 import (
 	"bytes"
