@@ -84,6 +84,10 @@ TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -timeout 20m $(GOTEST) -coun
 # Prints the same, and notes the times for the summary. A busy machine gets more time, and the tests no GOGC.
 TIMED     = GOGC=400 bin/testservers test $(GOTEST)
 
+# fail or write; see CONTRIBUTING.md, Times.
+TEST_BUDGETS ?=
+export TEST_BUDGETS
+
 # testdb.Set describes the sets: quick, check, or both. Without a set, `make soak PART=tests` runs all tests.
 SET       = check
 # The maximum number of walks per model; rapid's default is 100.
