@@ -123,7 +123,7 @@ func TestHostileTarget(t *testing.T) {
 			}()
 			select {
 			case <-done:
-			case <-time.After(testdb.Patient(30*time.Second)):
+			case <-time.After(testdb.Patient(30 * time.Second)):
 				t.Fatalf("%s at %s: the target waits", kind, name)
 			}
 			testdb.WantTree(t, kind+" at "+name, outside, testdb.Tree(t, root, string(target), fifo))

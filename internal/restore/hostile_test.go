@@ -66,7 +66,7 @@ func restored(t *testing.T, from, data string, bodies ...string) (read []string,
 	}()
 	select {
 	case <-done:
-	case <-time.After(testdb.Patient(30*time.Second)):
+	case <-time.After(testdb.Patient(30 * time.Second)):
 		t.Fatal("the restore waits")
 	}
 	return read, err

@@ -106,7 +106,7 @@ func writeBudgets(path, set string, used map[string]float64) error {
 			kept = append(kept, fmt.Sprintf("%s %s %.1f\n", set, name, used[name]))
 		}
 	}
-	return os.WriteFile(path, []byte(strings.Join(kept, "")), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(path, []byte(strings.Join(kept, "")), 0o644)
 }
 
 // Values of TEST_BUDGETS.
