@@ -205,6 +205,9 @@ func TestCopyKeepsEverything(t *testing.T) {
 				}
 				execute(t, source, string(data))
 				// Work that the service began goes on in the target, such as telling browsers about a restore.
+				if _, err := c.Source.SetSecretHash(t.Context(), s.name+".key", "", "hash"); err != nil {
+					t.Fatal(err)
+				}
 				work, state := rows.WorkOf(s.name), ""
 				if err := c.Source.Rows(nil).Update(t.Context(), func(u rows.Update) error { return u.SetState(work, "half done") }); err != nil {
 					t.Fatal(err)
@@ -214,6 +217,10 @@ func TestCopyKeepsEverything(t *testing.T) {
 				}
 				if err := c.Target.Rows(nil).View(t.Context(), func(v rows.View) (err error) { state, err = v.State(work); return err }); err != nil || state != "half done" {
 					t.Errorf("the target's work is %q, %v", state, err)
+				}
+				// A server with another secret is refused.
+				if hashes, err := c.Target.SecretHashes(t.Context()); err != nil || hashes[s.name+".key"] != "hash" {
+					t.Errorf("the target's hashes of secrets are %v, %v", hashes, err)
 				}
 				wantEqual(t, c)
 				s.check(t, target)

@@ -204,6 +204,7 @@ func rules() []rule {
 		rule{
 			who: []string{"internal/cli"}, ours: slices.Concat(leaves, besidePackages(), []string{"internal/app", "internal/app/service", "internal/conf", "internal/engines", "internal/operate/cli", "internal/replica/location"}),
 			libs:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
+			tests:  []string{"internal/testdb"},
 			reason: "cli contains the server's commands; each service adds its own",
 		},
 		rule{
