@@ -153,19 +153,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.now == nil {
 		a.now = clock.System
 	}
-	level := o.Config.Log.Level
-	if !may.report {
-		level = "warn"
-	}
-	a.level = &slog.LevelVar{}
-	if err := obs.SetLevel(a.level, level); err != nil {
-		return nil, err
-	}
-	tail, ok := o.LogTo.(*obs.Tail)
-	if !ok {
-		tail = newTail(o.LogTo)
-	}
-	if a.log, err = obs.NewLogAt(tail, a.level, o.Config.Log.Format); err != nil {
+	tail, err := a.openLog(&o)
+	if err != nil {
 		return nil, err
 	}
 	if err := restore.CheckFinished(a.data); err != nil {
@@ -194,22 +183,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	operated := cmp.Or(o.Operated, &overview.Operated{})
-	operated.Log, operated.Changes = tail, a.changes
-	a.readOnly, a.alerts, a.backups = &operated.ReadOnly, &operated.Alerts, &operated.Backups
-	a.backups.Server = a.backupServer
-	a.backups.Set(a.cfg.Backup)
-	a.readOnly.Log = a.log
-	a.readOnly.Setting.Store(a.cfg.Server.ReadOnly)
-	a.reloads.begin(a.cfg, o.Reload)
-	operated.Reload = a.reload
-	a.operations = operate.Recorded(overview.Operations(operated), a.recordChange("server"))
-	a.overview = a.newOverview()
-	a.overview.Sweeps, a.overview.Log, a.overview.Copies = &operated.Sweeps, tail, &operated.Copies
-	a.overview.History.File, a.overview.History.Log = filepath.Join(a.data, overview.HistoryFile), a.log
-	operated.Copies.Backups, operated.Copies.Known, operated.Copies.Data, operated.Copies.Clock = a.backups, backup.NamesOf(a.cfg.Services), a.data, a.now
-	operated.Copies.Clouds = a.on.Clouds()
-	operated.Copies.Replica = func() location.Settings { return a.cfg.Replica.Settings }
+	operated := a.operate(&o, tail)
 	a.prepareAlerts()
 	a.observe()
 	a.engines = &engine.Opener{Data: a.data, Create: may.create, Temporary: may.temporary, Lock: may.lock, Copies: may.copies, Metrics: a.metrics}
@@ -229,6 +203,46 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		return a, nil
 	}
 	return a, a.migrateEmbedded(ctx)
+}
+
+// openLog opens the log, and returns the lines that the console and the alerts show.
+func (a *App) openLog(o *Options) (*obs.Tail, error) {
+	level := o.Config.Log.Level
+	if !a.may.report {
+		level = "warn"
+	}
+	a.level = &slog.LevelVar{}
+	if err := obs.SetLevel(a.level, level); err != nil {
+		return nil, err
+	}
+	tail, ok := o.LogTo.(*obs.Tail)
+	if !ok {
+		tail = newTail(o.LogTo)
+	}
+	var err error
+	a.log, err = obs.NewLogAt(tail, a.level, o.Config.Log.Format)
+	return tail, err
+}
+
+// operate connects the server's own operations, its overview and its background jobs with what they show and change.
+func (a *App) operate(o *Options, tail *obs.Tail) *overview.Operated {
+	operated := cmp.Or(o.Operated, &overview.Operated{})
+	operated.Log, operated.Changes = tail, a.changes
+	a.readOnly, a.alerts, a.backups = &operated.ReadOnly, &operated.Alerts, &operated.Backups
+	a.backups.Server = a.backupServer
+	a.backups.Set(a.cfg.Backup)
+	a.readOnly.Log = a.log
+	a.readOnly.Setting.Store(a.cfg.Server.ReadOnly)
+	a.reloads.begin(a.cfg, o.Reload)
+	operated.Reload = a.reload
+	a.operations = operate.Recorded(overview.Operations(operated), a.recordChange("server"))
+	a.overview = a.newOverview()
+	a.overview.Sweeps, a.overview.Log, a.overview.Copies = &operated.Sweeps, tail, &operated.Copies
+	a.overview.History.File, a.overview.History.Log = filepath.Join(a.data, overview.HistoryFile), a.log
+	operated.Copies.Backups, operated.Copies.Known, operated.Copies.Data, operated.Copies.Clock = a.backups, backup.NamesOf(a.cfg.Services), a.data, a.now
+	operated.Copies.Clouds = a.on.Clouds()
+	operated.Copies.Replica = func() location.Settings { return a.cfg.Replica.Settings }
+	return operated
 }
 
 // open opens a service and registers it. A service that never used the data folder (isNew) is left out if its

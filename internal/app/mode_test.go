@@ -13,21 +13,23 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// effects are the changes that Open makes.
+type effects struct {
+	opens   bool // opens a folder without a database
+	files   bool // makes the database file
+	saved   bool // saves secrets
+	secrets bool // needs the secrets file
+	tables  bool // makes the tables of an existing SQLite file
+	locks   bool // keeps another server away
+	info    bool // logs at level info
+	server  bool // the server migrates database servers
+}
+
 // TestModes states the changes that Open makes in each mode: in a new data folder, and in a folder whose database has no tables
 // yet.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	const name = "extstorage"
-	type effects struct {
-		opens   bool // opens a folder without a database
-		files   bool // makes the database file
-		saved   bool // saves secrets
-		secrets bool // needs the secrets file
-		tables  bool // makes the tables of an existing SQLite file
-		locks   bool // keeps another server away
-		info    bool // logs at level info
-		server  bool // the server migrates database servers
-	}
 	all := map[string]struct {
 		mode       Mode
 		newSecrets bool
@@ -52,70 +54,7 @@ func TestModes(t *testing.T) {
 		tested[tc.mode] = true
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			options := func(data string) Options {
-				cfg, _, err := Load(Services(), "", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return Options{Config: cfg.Only(name), Data: data, LogTo: io.Discard, Mode: tc.mode, NewSecrets: tc.newSecrets}
-			}
-			exists := func(path ...string) bool {
-				found, err := fserror.Exists(filepath.Join(path...))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return found
-			}
-			var got effects
-			empty := t.TempDir()
-			a, err := Open(t.Context(), options(empty))
-			_, missing := errors.AsType[*engine.MissingError](err)
-			got.opens = err == nil
-			got.secrets = err != nil && !missing
-			got.files, got.saved = exists(empty, engine.FileName(name)), exists(empty, secrets.File)
-			if a != nil {
-				if err := a.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-
-			data := t.TempDir()
-			path := filepath.Join(data, engine.FileName(name))
-			db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
-			if err == nil {
-				err = db.Close()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			made, err := secrets.Complete(data, secrets.Create, options(data).Config.generated())
-			if err != nil || !made.NewFile {
-				t.Fatalf("%+v, %v", made, err)
-			}
-			if a, err = Open(t.Context(), options(data)); err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := a.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
-			pending, err := a.databases()[0].Pending(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got.tables = len(pending) == 0
-			lock, err := sqlitedb.AcquireLock(t.Context(), path)
-			if _, got.locks = errors.AsType[*sqlitedb.InUseError](err); !got.locks {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := lock.Release(); err != nil {
-					t.Error(err)
-				}
-			}
-			got.info = a.log.Enabled(t.Context(), slog.LevelInfo)
-			got.server = a.may.migrateServers
+			got := effectsOf(t, name, tc.mode, tc.newSecrets)
 			if got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
@@ -126,6 +65,84 @@ func TestModes(t *testing.T) {
 			t.Errorf("mode %d is not tested", mode)
 		}
 	}
+}
+
+// effectsOf opens a service in a new data folder, and in a folder with secrets and a database without tables.
+func effectsOf(t *testing.T, name string, mode Mode, newSecrets bool) (got effects) {
+	t.Helper()
+	options := func(data string) Options {
+		cfg, _, err := Load(Services(), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Options{Config: cfg.Only(name), Data: data, LogTo: io.Discard, Mode: mode, NewSecrets: newSecrets}
+	}
+	empty := t.TempDir()
+	a, err := Open(t.Context(), options(empty))
+	_, missing := errors.AsType[*engine.MissingError](err)
+	got.opens = err == nil
+	got.secrets = err != nil && !missing
+	got.files, got.saved = exists(t, empty, engine.FileName(name)), exists(t, empty, secrets.File)
+	if a != nil {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+
+	got.seeDatabase(t, name, options)
+	return got
+}
+
+func exists(t *testing.T, path ...string) bool {
+	t.Helper()
+	found, err := fserror.Exists(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// seeDatabase sees the effects in a folder with secrets and a database without tables.
+func (got *effects) seeDatabase(t *testing.T, name string, options func(data string) Options) {
+	t.Helper()
+	data := t.TempDir()
+	path := filepath.Join(data, engine.FileName(name))
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := secrets.Complete(data, secrets.Create, options(data).Config.generated())
+	if err != nil || !made.NewFile {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	a, err := Open(t.Context(), options(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	pending, err := a.databases()[0].Pending(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.tables = len(pending) == 0
+	lock, err := sqlitedb.AcquireLock(t.Context(), path)
+	if _, got.locks = errors.AsType[*sqlitedb.InUseError](err); !got.locks {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	got.info = a.log.Enabled(t.Context(), slog.LevelInfo)
+	got.server = a.may.migrateServers
 }
 
 // TestRefusedModes checks that a caller must name a mode, and that only modes that save secrets take new ones.
