@@ -2,6 +2,7 @@ package testdb
 
 import (
 	"hash/fnv"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -34,7 +35,8 @@ const (
 )
 
 // MeasurePace hashes on all cores at once and returns the setting of Pace for the environment. Other programs on the
-// machine make it slower, too.
+// machine make it slower, too. It is a whole number, because go test repeats no results after a change of the environment
+// that a test reads.
 func MeasurePace() (setting string) {
 	cores := runtime.NumCPU()
 	start := time.Now()
@@ -49,5 +51,5 @@ func MeasurePace() (setting string) {
 	}
 	hashing.Wait()
 	pace := float64(time.Since(start)) / float64(paceTakes)
-	return paceVariable + "=" + strconv.FormatFloat(min(max(pace, 1), maxPace), 'f', 1, 64)
+	return paceVariable + "=" + strconv.Itoa(int(min(max(math.Round(pace), 1), maxPace)))
 }
