@@ -204,24 +204,11 @@ func TestCopyKeepsEverything(t *testing.T) {
 					t.Fatal(err)
 				}
 				execute(t, source, string(data))
-				// Work that the service began goes on in the target, such as telling browsers about a restore.
-				if _, err := c.Source.SetSecretHash(t.Context(), s.name+".key", "", "hash"); err != nil {
-					t.Fatal(err)
-				}
-				work, state := rows.WorkOf(s.name), ""
-				if err := c.Source.Rows(nil).Update(t.Context(), func(u rows.Update) error { return u.SetState(work, "half done") }); err != nil {
-					t.Fatal(err)
-				}
+				besideRows(t, c, s.name)
 				if err := c.Run(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.Target.Rows(nil).View(t.Context(), func(v rows.View) (err error) { state, err = v.State(work); return err }); err != nil || state != "half done" {
-					t.Errorf("the target's work is %q, %v", state, err)
-				}
-				// A server with another secret is refused.
-				if hashes, err := c.Target.SecretHashes(t.Context()); err != nil || hashes[s.name+".key"] != "hash" {
-					t.Errorf("the target's hashes of secrets are %v, %v", hashes, err)
-				}
+				wantBesideRows(t, c, s.name)
 				wantEqual(t, c)
 				s.check(t, target)
 				if holder, until, err := c.Source.Rows(nil).ReadOnly(t.Context(), s.name); err != nil || holder == "" || !until.IsZero() {
@@ -229,6 +216,29 @@ func TestCopyKeepsEverything(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// besideRows stores in the source what a copy carries beside the rows: work that the service began, such as telling browsers
+// about a restore, and the hash by which a server with another secret is refused.
+func besideRows(t *testing.T, c *copying.Copy, service string) {
+	t.Helper()
+	if err := c.Source.Rows(nil).Update(t.Context(), func(u rows.Update) error { return u.SetState(rows.WorkOf(service), "half done") }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Source.SetSecretHash(t.Context(), service+".key", "", "hash"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantBesideRows(t *testing.T, c *copying.Copy, service string) {
+	t.Helper()
+	state := ""
+	if err := c.Target.Rows(nil).View(t.Context(), func(v rows.View) (err error) { state, err = v.State(rows.WorkOf(service)); return err }); err != nil || state != "half done" {
+		t.Errorf("the target's work is %q, %v", state, err)
+	}
+	if hashes, err := c.Target.SecretHashes(t.Context()); err != nil || hashes[service+".key"] != "hash" {
+		t.Errorf("the target's hashes of secrets are %v, %v", hashes, err)
 	}
 }
 

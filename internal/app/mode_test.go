@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// effects are the changes that Open makes.
-type effects struct {
+// opening is what Open does.
+type opening struct {
 	opens   bool // opens a folder without a database
 	files   bool // makes the database file
 	saved   bool // saves secrets
@@ -33,28 +33,28 @@ func TestModes(t *testing.T) {
 	all := map[string]struct {
 		mode       Mode
 		newSecrets bool
-		want       effects
+		want       opening
 	}{
-		"serve":                  {ModeServe, false, effects{opens: true, files: true, saved: true, tables: true, locks: true, info: true}},
-		"serve --new-secrets":    {ModeServe, true, effects{opens: true, files: true, saved: true, tables: true, locks: true, info: true}},
-		"serve --migrate":        {ModeServeMigrating, false, effects{opens: true, files: true, saved: true, tables: true, locks: true, info: true, server: true}},
-		"migrate":                {ModeMigrate, false, effects{opens: true, files: true}},
-		"migrate --new-secrets":  {ModeMigrate, true, effects{opens: true, files: true, saved: true}},
-		"an operation":           {ModeOperate, false, effects{secrets: true, tables: true}},
-		"backup":                 {ModeKeepSchema, false, effects{secrets: true}},
-		"check":                  {ModeCheck, false, effects{}},
-		"restore":                {ModeRestore, false, effects{opens: true, tables: true}}, // without the missing service
-		"backup verify":          {ModeReadBackup, false, effects{}},
-		"copy, source":           {ModeCopyRead, false, effects{}},
-		"copy, target":           {ModeCopyWrite, false, effects{opens: true, files: true, tables: true, locks: true}},
-		"copy --dry-run, target": {ModeCopyDryRun, false, effects{opens: true}}, // with a temporary database
+		"serve":                  {ModeServe, false, opening{opens: true, files: true, saved: true, tables: true, locks: true, info: true}},
+		"serve --new-secrets":    {ModeServe, true, opening{opens: true, files: true, saved: true, tables: true, locks: true, info: true}},
+		"serve --migrate":        {ModeServeMigrating, false, opening{opens: true, files: true, saved: true, tables: true, locks: true, info: true, server: true}},
+		"migrate":                {ModeMigrate, false, opening{opens: true, files: true}},
+		"migrate --new-secrets":  {ModeMigrate, true, opening{opens: true, files: true, saved: true}},
+		"an operation":           {ModeOperate, false, opening{secrets: true, tables: true}},
+		"backup":                 {ModeKeepSchema, false, opening{secrets: true}},
+		"check":                  {ModeCheck, false, opening{}},
+		"restore":                {ModeRestore, false, opening{opens: true, tables: true}}, // without the missing service
+		"backup verify":          {ModeReadBackup, false, opening{}},
+		"copy, source":           {ModeCopyRead, false, opening{}},
+		"copy, target":           {ModeCopyWrite, false, opening{opens: true, files: true, tables: true, locks: true}},
+		"copy --dry-run, target": {ModeCopyDryRun, false, opening{opens: true}}, // with a temporary database
 	}
 	tested := map[Mode]bool{}
 	for command, tc := range all {
 		tested[tc.mode] = true
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			got := effectsOf(t, name, tc.mode, tc.newSecrets)
+			got := openingIn(t, name, tc.mode, tc.newSecrets)
 			if got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
@@ -67,8 +67,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// effectsOf opens a service in a new data folder, and in a folder with secrets and a database without tables.
-func effectsOf(t *testing.T, name string, mode Mode, newSecrets bool) (got effects) {
+// openingIn opens a service in a new data folder, and in a folder with secrets and a database without tables.
+func openingIn(t *testing.T, name string, mode Mode, newSecrets bool) (got opening) {
 	t.Helper()
 	options := func(data string) Options {
 		cfg, _, err := Load(Services(), "", nil)
@@ -103,7 +103,7 @@ func exists(t *testing.T, path ...string) bool {
 }
 
 // seeDatabase sees the effects in a folder with secrets and a database without tables.
-func (got *effects) seeDatabase(t *testing.T, name string, options func(data string) Options) {
+func (got *opening) seeDatabase(t *testing.T, name string, options func(data string) Options) {
 	t.Helper()
 	data := t.TempDir()
 	path := filepath.Join(data, engine.FileName(name))
