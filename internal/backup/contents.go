@@ -111,8 +111,8 @@ func (b *Server) Databases() ([]Database, error) { return Databases(b.Data, b.da
 // CheckDatabases finds databases of the server that are in no recorded backup. It returns nothing before the first
 // backup. It reads only the data folder, so it is fast; see CheckContents.
 func CheckDatabases(data string, server []*engine.Database) []service.Finding {
-	if last, err := Read(data); err != nil || last == nil || last.Has == nil {
-		return nil // other findings, or the record of an earlier release
+	if last, err := Read(data); err != nil || last == nil {
+		return nil // other findings report it
 	}
 	known, err := Known(data)
 	if err != nil {

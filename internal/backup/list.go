@@ -21,7 +21,7 @@ type Listed struct {
 
 	Encrypted bool
 
-	Size *Size // nil if unknown
+	Size *Size // nil for restore points of a replica
 }
 
 // HasDatabase reports whether the backup contains at least one database.

@@ -30,8 +30,8 @@ type Record struct {
 	Lost    int64     `json:"lost"`    // number of files that could not be read
 	Without []string  `json:"without"` // services whose databases are on database servers
 
-	// Has are the databases and other files in the backup. Earlier releases did not record them.
-	Has []string `json:"has,omitempty"`
+	// Has are the databases and other files in the backup.
+	Has []string `json:"has"`
 
 	Earlier []earlier `json:"earlier,omitempty"` // latest first
 }

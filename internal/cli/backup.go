@@ -222,7 +222,7 @@ type listedBackup struct {
 	Size *backup.Size `json:"size,omitempty"` // took in nanoseconds
 }
 
-// sizes returns "-" if an older release made it and recorded no sizes.
+// sizes returns "-" for a restore point of a replica, which has no sizes.
 func sizes(s *backup.Size) (databases, sent, took string) {
 	if s == nil {
 		return "-", "-", "-"

@@ -33,11 +33,11 @@ type Claim struct {
 	By   string `json:"by"`   // process and host, for messages
 	Beat string `json:"beat"` // changes with each transaction
 
-	Kind  string `json:"kind,omitempty"`  // "copy" or "import"; "": an earlier release
-	From  string `json:"from,omitempty"`  // source, without credentials
-	To    string `json:"to,omitempty"`    // target, without credentials
-	Began int64  `json:"began,omitempty"` // Unix milliseconds, like At
-	At    int64  `json:"at,omitempty"`    // when Beat was set
+	Kind  string `json:"kind"`           // "copy" or "import"
+	From  string `json:"from,omitempty"` // source, without credentials
+	To    string `json:"to,omitempty"`   // target, without credentials
+	Began int64  `json:"began"`          // Unix milliseconds, like At
+	At    int64  `json:"at"`             // when Beat was set
 	Step
 }
 

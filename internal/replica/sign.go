@@ -154,7 +154,7 @@ func (t Trust) check(name string, key PublicKey, repository string) error {
 	case t.proves(key, repository), len(t.Signers) == 0 && t.Unproven:
 		return nil
 	case key.IsZero():
-		return errcode.Newf(errcode.Denied, "the replica object %s is not signed: a release before signatures wrote it, or somebody replaced it. "+unprovenFix, name)
+		return errcode.Newf(errcode.Denied, "the replica object %s is not signed: every server signs, so somebody else wrote or replaced it. "+unprovenFix, name)
 	case len(t.Signers) == 0:
 		return errcode.Newf(errcode.Denied, "nothing proves who wrote the replica object %s, which names the signing key %s: compare the key with your notes and name it with --signed-by. "+unprovenFix, name, key)
 	}

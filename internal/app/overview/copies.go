@@ -115,12 +115,10 @@ func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 		return o
 	}
 	c := state.Claim
-	if c.Kind != "" {
-		o.Kind = c.Kind
-	}
+	o.Kind = c.Kind
 	o.From, o.To, o.By, o.Began, o.At = c.From, c.To, c.By, ofMillis(c.Began), ofMillis(c.At)
 	o.Shown, o.Step, o.Done, o.Total = copyStep{c.Step}, c.Doing, c.Done, c.Total
-	if age := time.Since(o.At); o.At.IsZero() || age.Abs() < silent { // older releases record no time; clocks of two machines differ slightly
+	if age := time.Since(o.At); age.Abs() < silent { // clocks of two machines differ slightly
 		o.Running, o.State = true, shownState{service.OK, "running"}
 	} else {
 		o.State = shownState{service.Warning, "no sign for " + formatSpan(age.Abs()) + ": if the process has stopped, run the command again"}
