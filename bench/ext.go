@@ -121,7 +121,7 @@ func (w *extWork) do(ctx context.Context, c *caller, i int) error {
 
 func extWorks() []extWork {
 	record := func(ns string) func(int) string {
-		return func(i int) string { return workload.Place{Namespace: ns, Key: id(i % extKeys)}.Path() }
+		return func(i int) string { return workload.RecordKey{Namespace: ns, Key: id(i % extKeys)}.Path() }
 	}
 	fixed := func(path string) func(int) string { return func(int) string { return path } }
 	put := func(ns string, n int, schema int) (ops []extOp) {

@@ -79,7 +79,7 @@ func (w *hotWork) window(ctx context.Context, servers []*server, n int, window t
 		}
 	}
 	var busy atomic.Int64
-	path := workload.Place{Namespace: extCounterNamespace, Key: "hot"}.Path()
+	path := workload.RecordKey{Namespace: extCounterNamespace, Key: "hot"}.Path()
 	op := operation{
 		settle: extPublished,
 		prepare: func(ctx context.Context, s *server, all []*caller) error {

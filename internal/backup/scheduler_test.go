@@ -205,7 +205,7 @@ func TestVerified(t *testing.T) {
 	data, at := t.TempDir(), time.Date(2026, 1, 2, 3, 4, 5, 678_901_234, time.UTC)
 	b := &Server{Data: data, Clock: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler)}
 	whole := func(at time.Time) replica.Point {
-		return replica.Point{Time: at, Files: map[string]replica.Place{"sync.db": {}}}
+		return replica.Point{Time: at, Files: map[string]replica.Position{"sync.db": {}}}
 	}
 	for i := range 3 * maxVerified {
 		b.RecordVerified(address, whole(at.Add(time.Duration(i))), "")

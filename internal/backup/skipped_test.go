@@ -55,7 +55,7 @@ func TestSkippedVerification(t *testing.T) {
 
 // pointAt returns a point a second before the clock.
 func pointAt(m *moving) replica.Point {
-	return replica.Point{Time: m.now.Now().Add(-time.Second), Files: map[string]replica.Place{"one.db": {}}}
+	return replica.Point{Time: m.now.Now().Add(-time.Second), Files: map[string]replica.Position{"one.db": {}}}
 }
 
 // TestVerifyNamesSkips checks that backup verify warns about everything that it did not read.

@@ -183,8 +183,8 @@ func (a *attacked) try(what, object string, needed bool, change func(attackedTar
 
 func (a *attacked) isNeeded(object string) bool {
 	files := filesOf(slices.Collect(maps.Keys(a.good)))
-	for database, place := range a.newest.Files {
-		needed, err := files.leadingTo(database, place, a.newest.suffix())
+	for database, position := range a.newest.Files {
+		needed, err := files.leadingTo(database, position, a.newest.suffix())
 		if err != nil {
 			a.t.Fatal(err)
 		}

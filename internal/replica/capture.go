@@ -63,7 +63,7 @@ type snapshot struct {
 
 // state is how far a database is captured.
 type state struct {
-	Place // run "": nothing was captured yet
+	Position // run "": nothing was captured yet
 
 	asOf time.Time // the file includes all writes acknowledged before this time
 

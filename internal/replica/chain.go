@@ -19,9 +19,9 @@ type chain struct {
 	pages    []ltx.Checksum // by page number - 1
 }
 
-// place returns the chain's end as restore points name it.
-func (c *chain) place() Place {
-	return Place{Run: c.run, TXID: c.txid, Sum: c.sum, Size: int64(c.size) * int64(c.pageSize)}
+// position returns the chain's end as restore points name it.
+func (c *chain) position() Position {
+	return Position{Run: c.run, TXID: c.txid, Sum: c.sum, Size: int64(c.size) * int64(c.pageSize)}
 }
 
 // pageSum is the checksum of a page.

@@ -71,8 +71,8 @@ func TestContents(t *testing.T) { //nolint:gocognit // a model: its steps are sh
 					kept++
 					alone := map[string]Point{}
 					for name, p := range before {
-						if place, has := p.Files[database]; has {
-							p.Files = map[string]Place{database: place}
+						if position, has := p.Files[database]; has {
+							p.Files = map[string]Position{database: position}
 							alone[name] = p
 						}
 					}

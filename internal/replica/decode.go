@@ -96,15 +96,15 @@ func (p Point) invalid(name string) string {
 	case p.Key.IsZero() != (p.Repository == "") || p.Repository != "" && !idPattern.MatchString(p.Repository):
 		return "its repository or key is invalid"
 	}
-	for file, place := range p.Files {
+	for file, position := range p.Files {
 		switch {
 		case !databasePattern.MatchString(file):
 			return "the name of a database is invalid"
-		case !runPattern.MatchString(place.Run):
+		case !runPattern.MatchString(position.Run):
 			return "the run of " + file + " is invalid"
-		case place.TXID == 0:
+		case position.TXID == 0:
 			return "the transaction of " + file + " is 0"
-		case !p.Key.IsZero() && (place.Sum == 0 || place.Size <= 0) || place.Size > maxDatabase:
+		case !p.Key.IsZero() && (position.Sum == 0 || position.Size <= 0) || position.Size > maxDatabase:
 			return "the checksum or size of " + file + " is invalid"
 		}
 	}

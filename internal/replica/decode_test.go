@@ -27,7 +27,7 @@ var hostileNames = []string{
 func goodPoint() Point {
 	return Point{
 		Number: 17, Time: time.Date(2026, 11, 21, 15, 4, 5, 678_901_234, time.UTC),
-		Files: map[string]Place{
+		Files: map[string]Position{
 			"one.db": {Run: "01ARZ3NDEKTSV4RRFFQ69G5FAV", TXID: 7, Sum: 1<<63 | 5, Size: 4096},
 			"two.db": {Run: "01ARZ3NDEKTSV4RRFFQ69G5FAW", TXID: 1, Sum: 1<<63 | 6, Size: 8192},
 		},
@@ -154,8 +154,8 @@ func TestDecodePoint(t *testing.T) {
 func checkNames(t testing.TB, what string, p Point) {
 	t.Helper()
 	var all []string
-	for name, place := range p.Files {
-		all = append(all, name, filesPrefix(name, place.Run)+"x")
+	for name, position := range p.Files {
+		all = append(all, name, filesPrefix(name, position.Run)+"x")
 	}
 	for name, object := range p.Also {
 		all = append(all, name, object)
@@ -204,8 +204,8 @@ func TestHostilePoint(t *testing.T) {
 	w.must(err)
 	for _, hostile := range hostileNames {
 		for what, change := range map[string]func(*Point){
-			"database": func(p *Point) { p.Files = map[string]Place{hostile: p.Files["one.db"]} },
-			"run":      func(p *Point) { p.Files = map[string]Place{"one.db": {Run: hostile, TXID: 1, Sum: 1, Size: 1}} },
+			"database": func(p *Point) { p.Files = map[string]Position{hostile: p.Files["one.db"]} },
+			"run":      func(p *Point) { p.Files = map[string]Position{"one.db": {Run: hostile, TXID: 1, Sum: 1, Size: 1}} },
 			"file":     func(p *Point) { p.Also = map[string]string{hostile: p.Also["secrets.toml"]} },
 			"object":   func(p *Point) { p.Also = map[string]string{"secrets.toml": hostile} },
 		} {

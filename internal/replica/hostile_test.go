@@ -59,8 +59,8 @@ func TestRestoreStaysInFolder(t *testing.T) {
 	w.must(os.WriteFile(filepath.Join(w.root, "x"), []byte("mine"), 0o600))
 	for _, name := range testdb.HostileNames {
 		for field, p := range map[string]Point{
-			"database": {Files: map[string]Place{name: good.Files["one.db"]}},
-			"run":      {Files: map[string]Place{"one.db": {Run: name, TXID: good.Files["one.db"].TXID}}},
+			"database": {Files: map[string]Position{name: good.Files["one.db"]}},
+			"run":      {Files: map[string]Position{"one.db": {Run: name, TXID: good.Files["one.db"].TXID}}},
 			"file":     {Also: map[string]string{name: good.Also["secrets.toml"]}},
 			"object":   {Also: map[string]string{"secrets.toml": name}},
 		} {

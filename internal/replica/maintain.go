@@ -82,8 +82,8 @@ func ignoreDropped(err error) error {
 	return err
 }
 
-func (r *Replica) merge(ctx context.Context, s *source, place Place) error {
-	files, merged := s.mergeable(place)
+func (r *Replica) merge(ctx context.Context, s *source, position Position) error {
+	files, merged := s.mergeable(position)
 	if len(files) < 2 {
 		return nil
 	}
@@ -171,11 +171,11 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 // replaceLost starts a new series for each database for which objects of the newest point were deleted.
 func (r *Replica) replaceLost(newest Point, files series) (lost bool) {
 	for _, s := range r.sources {
-		place := newest.Files[s.name]
-		if _, err := files.leadingTo(s.name, place, newest.suffix()); err != nil {
+		position := newest.Files[s.name]
+		if _, err := files.leadingTo(s.name, position, newest.suffix()); err != nil {
 			lost = true
 			r.opts.Log.Error("the replica has lost an object, so the whole database is sent again", "database", s.name, "error", err)
-			s.replace(place.Run)
+			s.replace(position.Run)
 		}
 	}
 	return lost
@@ -266,8 +266,8 @@ func unneeded(names []string, points map[string]Point, files listed, now current
 		for _, object := range p.Also {
 			needed[object] = true
 		}
-		for database, place := range p.Files {
-			leading, _ := files.leadingTo(database, place, p.suffix())
+		for database, position := range p.Files {
+			leading, _ := files.leadingTo(database, position, p.suffix())
 			for _, f := range leading {
 				needed[f.name] = true
 			}
@@ -282,8 +282,8 @@ func unneeded(names []string, points map[string]Point, files listed, now current
 		database, run, _ := strings.Cut(key, "/")
 		for _, f := range all.sorted {
 			last := points[newest]
-			place := last.Files[database]
-			isNew := now.runs[database]+now.suffix == run && (place.Run+last.suffix() != run || f.to > place.TXID)
+			position := last.Files[database]
+			isNew := now.runs[database]+now.suffix == run && (position.Run+last.suffix() != run || f.to > position.TXID)
 			if !needed[f.name] && !isNew {
 				remove = append(remove, f.name)
 			}
@@ -322,8 +322,8 @@ func (rule retention) choose(points map[string]Point, files listed) (kept map[st
 	}
 	for file, name := range rule.newestWith(points, nil) {
 		kept[name] = true
-		if place, isDatabase := points[name].Files[file]; isDatabase {
-			if _, err := files.leadingTo(file, place, points[name].suffix()); err != nil {
+		if position, isDatabase := points[name].Files[file]; isDatabase {
+			if _, err := files.leadingTo(file, position, points[name].suffix()); err != nil {
 				kept[rule.newestWith(points, &files)[file]] = true
 			}
 		}
@@ -361,8 +361,8 @@ func (rule retention) newestWith(points map[string]Point, whole *listed) (names 
 			if best, known := names[file]; rule.isDismissed(file, p) || known && p.Number < points[best].Number {
 				continue
 			}
-			if place, isDatabase := p.Files[file]; whole != nil && isDatabase {
-				if _, err := whole.leadingTo(file, place, p.suffix()); err != nil {
+			if position, isDatabase := p.Files[file]; whole != nil && isDatabase {
+				if _, err := whole.leadingTo(file, position, p.suffix()); err != nil {
 					continue
 				}
 			}
@@ -380,8 +380,8 @@ func (rule retention) isDismissed(file string, p Point) bool {
 // candidateOf counts only the objects of one of the point's files, so that the choice does not depend on other files.
 func candidateOf(name string, p Point, file string, files listed) candidate {
 	c := candidate{name: name, number: p.Number, at: p.Time, whole: true}
-	if place, isDatabase := p.Files[file]; isDatabase {
-		leading, err := files.leadingTo(file, place, p.suffix())
+	if position, isDatabase := p.Files[file]; isDatabase {
+		leading, err := files.leadingTo(file, position, p.suffix())
 		c.files, c.whole = len(leading), err == nil
 	}
 	return c
@@ -460,11 +460,11 @@ func filesOf(names []string) series {
 	return linked
 }
 
-// leadingTo returns the fewest objects with a suffix that lead to a place. If an object is missing, the error contains its name.
-func (s series) leadingTo(database string, place Place, suffix string) ([]object, error) {
-	chosen, err := s[seriesKey(database, place.Run, suffix)].cover(place.TXID)
+// leadingTo returns the fewest objects with a suffix that lead to a position. If an object is missing, the error contains its name.
+func (s series) leadingTo(database string, position Position, suffix string) ([]object, error) {
+	chosen, err := s[seriesKey(database, position.Run, suffix)].cover(position.TXID)
 	if missing, ok := errors.AsType[missingError](err); ok {
-		return nil, damagedError(filesPrefix(database, place.Run)+rangeName(missing.txid, missing.txid)+".ltx"+suffix, "is missing", nil)
+		return nil, damagedError(filesPrefix(database, position.Run)+rangeName(missing.txid, missing.txid)+".ltx"+suffix, "is missing", nil)
 	}
 	return chosen, err
 }

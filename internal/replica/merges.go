@@ -108,16 +108,16 @@ func (m merges) of(files series) series {
 // listed are the LTX files in a target: all, and those that this data folder sent.
 type listed struct{ all, own series }
 
-// leadingTo returns the files to keep for a place. Without an own file for each step, any file may be the genuine one,
+// leadingTo returns the files to keep for a position. Without an own file for each step, any file may be the genuine one,
 // for example after the record was lost: then all stay. The error says which file is missing in the target.
-func (l listed) leadingTo(database string, place Place, suffix string) ([]object, error) {
-	if own, err := l.own.leadingTo(database, place, suffix); err == nil {
+func (l listed) leadingTo(database string, position Position, suffix string) ([]object, error) {
+	if own, err := l.own.leadingTo(database, position, suffix); err == nil {
 		return own, nil
 	}
-	_, err := l.all.leadingTo(database, place, suffix)
+	_, err := l.all.leadingTo(database, position, suffix)
 	var keep []object
-	for _, f := range l.all[seriesKey(database, place.Run, suffix)].sorted {
-		if f.to <= place.TXID {
+	for _, f := range l.all[seriesKey(database, position.Run, suffix)].sorted {
+		if f.to <= position.TXID {
 			keep = append(keep, f)
 		}
 	}

@@ -50,11 +50,11 @@ func TestForgedRanges(t *testing.T) {
 				w.must(w.r.tidy(t.Context(), w.clock.Now().Add(100*time.Hour)))
 			}
 			c.before(w)
-			place := w.r.newest().Files["one.db"]
+			position := w.r.newest().Files["one.db"]
 			good := w.objects()
-			for from := ltx.TXID(1); from <= place.TXID; from++ {
-				for to := from; to <= place.TXID+1; to++ {
-					w.forge("one.db", place.Run, from, to)
+			for from := ltx.TXID(1); from <= position.TXID; from++ {
+				for to := from; to <= position.TXID+1; to++ {
+					w.forge("one.db", position.Run, from, to)
 				}
 			}
 			var ignored []error
@@ -63,14 +63,14 @@ func TestForgedRanges(t *testing.T) {
 				Target: w.target, Known: testNames, Trust: testTrust, Into: into,
 				Ignored: func(damage error) { ignored = append(ignored, damage) },
 			})
-			if err != nil || len(ignored) == 0 && !c.isMerged || len(ignored) > 0 && !strings.Contains(ignored[0].Error(), filesPrefix("one.db", place.Run)) {
+			if err != nil || len(ignored) == 0 && !c.isMerged || len(ignored) > 0 && !strings.Contains(ignored[0].Error(), filesPrefix("one.db", position.Run)) {
 				t.Errorf("before tidying: %v, ignored %v", err, ignored)
 			}
 			w.must(w.r.tidy(t.Context(), w.clock.Now().Add(200*time.Hour)))
 			w.checkAgain()
 			left := 0
-			for _, f := range filesOf(w.objects())[seriesKey("one.db", place.Run, "")].sorted {
-				if !slices.Contains(good, f.name) && f.to <= place.TXID { // a later file may belong to the next point
+			for _, f := range filesOf(w.objects())[seriesKey("one.db", position.Run, "")].sorted {
+				if !slices.Contains(good, f.name) && f.to <= position.TXID { // a later file may belong to the next point
 					left++
 				}
 			}

@@ -46,8 +46,8 @@ func TestModel(t *testing.T) {
 			rt.Fatalf("the replica does not recover: %v", err)
 		}
 		for _, s := range w.r.sources {
-			place := w.r.newest().Files[s.name]
-			if w.states[place] != w.dump(s.name) {
+			position := w.r.newest().Files[s.name]
+			if w.states[position] != w.dump(s.name) {
 				rt.Fatalf("the last point does not have the last write of %s", s.name)
 			}
 		}
@@ -148,10 +148,10 @@ func (w *world) actions() map[string]func(*rapid.T) { //nolint:funlen // a table
 		"maintain": func(*rapid.T) { w.maintain() },
 		"forge": func(rt *rapid.T) { // somebody else adds a file that claims to replace good ones
 			name := file(rt)
-			if place := w.r.newest().Files[name]; place.TXID > 1 {
-				to := rapid.Uint64Range(2, uint64(place.TXID)).Draw(rt, "to")
-				w.forge(name, place.Run, ltx.TXID(rapid.Uint64Range(1, to-1).Draw(rt, "from")), ltx.TXID(to))
-				w.same = map[Place]bool{}
+			if position := w.r.newest().Files[name]; position.TXID > 1 {
+				to := rapid.Uint64Range(2, uint64(position.TXID)).Draw(rt, "to")
+				w.forge(name, position.Run, ltx.TXID(rapid.Uint64Range(1, to-1).Draw(rt, "from")), ltx.TXID(to))
+				w.same = map[Position]bool{}
 			}
 		},
 	}

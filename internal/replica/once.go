@@ -44,7 +44,7 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if former.run == "" || newest.suffix() != r.keys.suffix() || newest.Files[s.name] != former.place() || last.since > max(last.size, s.least) || former.txid >= maxSeries {
+		if former.run == "" || newest.suffix() != r.keys.suffix() || newest.Files[s.name] != former.position() || last.since > max(last.size, s.least) || former.txid >= maxSeries {
 			continue
 		}
 		whole, err := r.cutSeries(ctx, s.name, former)
@@ -111,14 +111,14 @@ func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
 		return err
 	}
-	for database, place := range p.Files {
-		names, err := r.opts.Target.List(ctx, filesPrefix(database, place.Run))
+	for database, position := range p.Files {
+		names, err := r.opts.Target.List(ctx, filesPrefix(database, position.Run))
 		if err != nil {
 			return err
 		}
-		files, key := filesOf(names), seriesKey(database, place.Run, r.keys.suffix())
+		files, key := filesOf(names), seriesKey(database, position.Run, r.keys.suffix())
 		files[key] = files[key].single()
-		if _, err := files.leadingTo(database, place, r.keys.suffix()); err != nil {
+		if _, err := files.leadingTo(database, position, r.keys.suffix()); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ type backups struct {
 	dumps  map[uint64]map[string]string
 
 	objects map[string]string // each object's size and time at the last check
-	good    map[Place]bool
+	good    map[Position]bool
 }
 
 func newBackups(w *world) *backups {
@@ -76,12 +76,12 @@ func (b *backups) check() (points int) {
 		b.must(os.MkdirAll(into, 0o700))
 		folder, err := durable.OpenFolder(into)
 		b.must(err)
-		for name, place := range p.Files {
-			if b.good[place] {
+		for name, position := range p.Files {
+			if b.good[position] {
 				continue
 			}
-			b.good[place] = true
-			b.must(Restoring{Target: b.target.Target, Known: testNames, Trust: testTrust, Into: into}.restore(b.t.Context(), p.keys(nil), place, folder, name))
+			b.good[position] = true
+			b.must(Restoring{Target: b.target.Target, Known: testNames, Trust: testTrust, Into: into}.restore(b.t.Context(), p.keys(nil), position, folder, name))
 			if want, known := b.dumps[p.Number][name]; known && dumpFile(b.t, filepath.Join(into, name)) != want {
 				b.t.Fatalf("point %d: %s differs from what it was", p.Number, name)
 			}
@@ -107,7 +107,7 @@ func (b *backups) compareObjects() {
 		isSame = isSame && now[name] == was
 	}
 	if b.objects = now; !isSame {
-		b.good = map[Place]bool{}
+		b.good = map[Position]bool{}
 	}
 }
 

@@ -24,18 +24,18 @@ import (
 type Point struct {
 	Number uint64 `json:"number"` // 1 for the first, then increasing; never reused
 	// Time is when the databases were read. The point includes writes acknowledged before.
-	Time  time.Time         `json:"time"`
-	Files map[string]Place  `json:"files"`          // last transaction of each database, by file name
-	Also  map[string]string `json:"also,omitempty"` // objects of other files, by Options.Also's names
+	Time  time.Time           `json:"time"`
+	Files map[string]Position `json:"files"`          // last transaction of each database, by file name
+	Also  map[string]string   `json:"also,omitempty"` // objects of other files, by Options.Also's names
 
-	Backup *BackupSize `json:"backup,omitempty"` // nil for replicas and old backups
+	Backup *BackupSize `json:"backup,omitempty"` // nil for replicas
 
 	// Repository and Key are the same as in the marker. Key signed the point and everything that it needs. Both are zero
-	// for points from before signatures.
+	// in a repository without signatures, which no server writes.
 	Repository string    `json:"repository,omitempty"`
 	Key        PublicKey `json:"key,omitzero"`
 
-	// Encrypted says whether all objects are encrypted. It is unknown for points from before signatures.
+	// Encrypted says whether all objects are encrypted. Unknown in a point without a signature.
 	Encrypted bool `json:"encrypted,omitempty"`
 }
 
@@ -72,13 +72,13 @@ func (b *BackupSize) Duration() string {
 	return b.Took.Round(time.Second).String()
 }
 
-// Place is a moment in a database: a transaction in a run.
-type Place struct {
+// Position is a moment in a database: a transaction in a run.
+type Position struct {
 	Run  string   `json:"run"` // see chain.run
 	TXID ltx.TXID `json:"txid"`
 
 	// Sum is the checksum of all pages. An interrupted backup may have signed other pages with the same run and
-	// transaction. Both are zero in points from before signatures.
+	// transaction. Both are zero in a point without a signature.
 	Sum  ltx.Checksum `json:"sum,omitzero"`
 	Size int64        `json:"size,omitzero"` // of the database in bytes
 }

@@ -22,9 +22,9 @@ func Replaced(before []PointContent, next PointContent, rule Keep, dismissed map
 	before = slices.SortedFunc(slices.Values(before), func(a, b PointContent) int { return a.Time.Compare(b.Time) })
 	points, names := map[string]Point{}, []string{}
 	for i, c := range append(before, next) {
-		p := Point{Number: uint64(i) + 1, Time: c.Time, Files: map[string]Place{}}
+		p := Point{Number: uint64(i) + 1, Time: c.Time, Files: map[string]Position{}}
 		for _, file := range c.Has {
-			p.Files[file] = Place{}
+			p.Files[file] = Position{}
 		}
 		names = append(names, strconv.Itoa(i))
 		points[names[i]] = p

@@ -335,7 +335,7 @@ func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (
 
 // sendFiles returns complete = false if a database was never captured.
 func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, err error) {
-	p, complete = &proposal{Point: Point{Files: map[string]Place{}}}, true
+	p, complete = &proposal{Point: Point{Files: map[string]Position{}}}, true
 	for i, s := range r.sources {
 		if err := r.confirm(ctx, s); err != nil {
 			return nil, false, err
@@ -347,7 +347,7 @@ func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, er
 				return nil, false, err
 			}
 		}
-		p.Files[s.name] = state.Place
+		p.Files[s.name] = state.Position
 		if p.Time.IsZero() || state.asOf.Before(p.Time) {
 			p.Time = state.asOf
 		}
@@ -528,8 +528,8 @@ func (r *Replica) publish(ctx context.Context, p Point) error {
 	if err := r.rememberIfDue(p); err != nil {
 		return err
 	}
-	for database, place := range p.Files {
-		if err := r.sentRange(database, place.Run, ""); err != nil {
+	for database, position := range p.Files {
+		if err := r.sentRange(database, position.Run, ""); err != nil {
 			return err
 		}
 	}

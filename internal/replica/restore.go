@@ -74,8 +74,8 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 		return f, err
 	}
 	files := filesOf(names)
-	for name, place := range chosen.Files {
-		if _, err := files.leadingTo(name, place, r.suffix()); err != nil {
+	for name, position := range chosen.Files {
+		if _, err := files.leadingTo(name, position, r.suffix()); err != nil {
 			return f, err
 		}
 	}
@@ -84,8 +84,8 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 			return f, damagedError(object, "is missing", nil)
 		}
 	}
-	for name, place := range newest.Files {
-		at, err := r.lastChange(ctx, newest.keys(r.Identities), files, name, place)
+	for name, position := range newest.Files {
+		at, err := r.lastChange(ctx, newest.keys(r.Identities), files, name, position)
 		if err != nil {
 			return f, err
 		}
@@ -97,15 +97,15 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 }
 
 // lastChange returns zero if there are no changes outside all points.
-func (r Restoring) lastChange(ctx context.Context, k keys, files series, database string, place Place) (at time.Time, err error) {
+func (r Restoring) lastChange(ctx context.Context, k keys, files series, database string, position Position) (at time.Time, err error) {
 	last := ""
 	for _, key := range slices.Sorted(maps.Keys(files)) { // run names begin with their time
 		name, run, _ := strings.Cut(key, "/")
-		if name != database || run < place.Run || strings.TrimSuffix(run, encrypted)+r.suffix() != run {
+		if name != database || run < position.Run || strings.TrimSuffix(run, encrypted)+r.suffix() != run {
 			continue
 		}
 		for _, f := range files[key].sorted {
-			if run > place.Run+r.suffix() || f.to > place.TXID {
+			if run > position.Run+r.suffix() || f.to > position.TXID {
 				last = f.name
 			}
 		}
@@ -269,11 +269,11 @@ func (h *head) Write(p []byte) (int, error) {
 }
 
 // restore writes a database under a temporary name, checks it and renames it.
-func (r Restoring) restore(ctx context.Context, k keys, place Place, into *durable.Folder, database string) error {
+func (r Restoring) restore(ctx context.Context, k keys, position Position, into *durable.Folder, database string) error {
 	if exists, err := into.Exists(database); err != nil || exists {
 		return cmp.Or(err, error(errcode.Newf(errcode.Conflict, "%s exists already", filepath.Join(r.Into, database))))
 	}
-	names, err := r.Target.List(ctx, filesPrefix(database, place.Run))
+	names, err := r.Target.List(ctx, filesPrefix(database, position.Run))
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into *durab
 		return err
 	}
 	defer func() { _ = into.Remove(unchecked) }()
-	if err := r.writeUnchecked(ctx, k, place, filesOf(names), destination{into, database}); err != nil {
+	if err := r.writeUnchecked(ctx, k, position, filesOf(names), destination{into, database}); err != nil {
 		return err
 	}
 	path, err := into.FileName(unchecked)
@@ -309,15 +309,15 @@ type destination struct {
 	database string
 }
 
-// writeUnchecked writes a database from the files that lead to a place. A damaged file with several transactions may be
+// writeUnchecked writes a database from the files that lead to a position. A damaged file with several transactions may be
 // a forgery that hides good files, so it tries again without the file. If that fails, the error is the first damage.
-func (r Restoring) writeUnchecked(ctx context.Context, k keys, place Place, files series, to destination) error {
-	key := seriesKey(to.database, place.Run, r.suffix())
+func (r Restoring) writeUnchecked(ctx context.Context, k keys, position Position, files series, to destination) error {
+	key := seriesKey(to.database, position.Run, r.suffix())
 	var ignored []error
 	for {
-		chosen, err := files.leadingTo(to.database, place, r.suffix())
+		chosen, err := files.leadingTo(to.database, position, r.suffix())
 		if err == nil {
-			err = to.folder.Create(to.database+uncheckedSuffix, func(w io.Writer) error { return r.write(ctx, k, steps{place, chosen}, to.folder, w) })
+			err = to.folder.Create(to.database+uncheckedSuffix, func(w io.Writer) error { return r.write(ctx, k, steps{position, chosen}, to.folder, w) })
 		}
 		if err == nil {
 			break
@@ -366,13 +366,13 @@ func (r Restoring) write(ctx context.Context, k keys, to steps, folder *durable.
 	return merge(ctx, files, to, w)
 }
 
-// steps are the objects that lead to a place.
+// steps are the objects that lead to a position.
 type steps struct {
-	Place
+	Position
 	objects []object
 }
 
-// merge writes the database at a place. It fails if the files lead to another database.
+// merge writes the database at a position. It fails if the files lead to another database.
 func merge(ctx context.Context, files []io.Reader, to steps, w io.Writer) error {
 	read, write := io.Pipe()
 	defer func() { _ = read.Close() }()

@@ -33,7 +33,7 @@ type saved struct {
 // save stores the chain, which lets the next start send only differing pages.
 func (s *source) save() error {
 	s.mu.Lock()
-	whole := s.chain.run != "" && s.state.Place == s.chain.place() && len(s.waiting) == 0 && !s.broken
+	whole := s.chain.run != "" && s.state.Position == s.chain.position() && len(s.waiting) == 0 && !s.broken
 	last := s.last
 	if s.snapshot.run != "" {
 		last.at = time.Time{} // the snapshot was not sent, so the next start makes another

@@ -17,7 +17,7 @@ func TestResume(t *testing.T) {
 	w := newWorld(t, t.TempDir(), nil)
 	defer func() { w.close() }()
 	w.must(w.exec("one.db", insert, 500, 3000))
-	sync := func() Place {
+	sync := func() Position {
 		t.Helper()
 		w.must(w.capture())
 		w.must(w.ship())

@@ -74,9 +74,9 @@ func (h *history) publish() {
 		h.record.add(seriesKey(database, run, ""), "")
 	}
 	h.number++
-	p := Point{Number: h.number, Time: h.now, Files: map[string]Place{}}
+	p := Point{Number: h.number, Time: h.now, Files: map[string]Position{}}
 	for database, run := range h.runs {
-		p.Files[database] = Place{Run: run, TXID: h.txid[database]}
+		p.Files[database] = Position{Run: run, TXID: h.txid[database]}
 	}
 	h.points[pointName(p)] = p
 	h.names = append(h.names, pointName(p))
@@ -183,8 +183,8 @@ func (h *history) restorable() map[string]bool {
 	files, all := h.genuine(), map[string]bool{}
 	for name, p := range h.points {
 		all[name] = true
-		for database, place := range p.Files {
-			if _, err := files[seriesKey(database, place.Run, "")].cover(place.TXID); err != nil {
+		for database, position := range p.Files {
+			if _, err := files[seriesKey(database, position.Run, "")].cover(position.TXID); err != nil {
 				all[name] = false
 			}
 		}

@@ -214,15 +214,15 @@ func TestBomb(t *testing.T) {
 	}
 	w := twoPoints(t, nil)
 	p := w.r.newest()
-	place := p.Files["one.db"]
-	for what, wrong := range map[string]Place{
-		"size": {Run: place.Run, TXID: place.TXID, Sum: place.Sum, Size: place.Size - 4096}, "checksum": {Run: place.Run, TXID: place.TXID, Sum: place.Sum ^ 1, Size: place.Size},
+	position := p.Files["one.db"]
+	for what, wrong := range map[string]Position{
+		"size": {Run: position.Run, TXID: position.TXID, Sum: position.Sum, Size: position.Size - 4096}, "checksum": {Run: position.Run, TXID: position.TXID, Sum: position.Sum ^ 1, Size: position.Size},
 	} {
 		q := p
-		q.Files = map[string]Place{"one.db": wrong}
+		q.Files = map[string]Position{"one.db": wrong}
 		into := t.TempDir()
 		_, err := Restoring{Target: w.target, Into: into}.fill(t.Context(), q, []string{"one.db"})
-		if !errcode.Is(err, errcode.Unavailable) || !strings.Contains(err.Error(), filesPrefix("one.db", place.Run)) {
+		if !errcode.Is(err, errcode.Unavailable) || !strings.Contains(err.Error(), filesPrefix("one.db", position.Run)) {
 			t.Errorf("another %s: %v", what, err)
 		}
 		if left, err := os.ReadDir(into); err != nil || len(left) > 0 {

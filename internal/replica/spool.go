@@ -17,7 +17,7 @@ func (s *source) push(f ltxFile) {
 	}
 	s.waiting = append(s.waiting, f)
 	s.bytes += f.counted()
-	s.state = state{Place: s.chain.place(), asOf: f.asOf, bodies: s.written(), round: s.round}
+	s.state = state{Position: s.chain.position(), asOf: f.asOf, bodies: s.written(), round: s.round}
 	if f.from == 1 {
 		s.last = snapshot{size: f.size, at: f.asOf}
 	} else {
@@ -102,12 +102,12 @@ func (s *source) snapshotShipped(f ltxFile) {
 	}
 }
 
-// mergeable returns the files in the target that lead to a published place, and their merged file.
-func (s *source) mergeable(place Place) (files []ltxFile, merged ltxFile) {
+// mergeable returns the files in the target that lead to a published position, and their merged file.
+func (s *source) mergeable(position Position) (files []ltxFile, merged ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.kept {
-		if f.run != place.Run || f.to > place.TXID {
+		if f.run != position.Run || f.to > position.TXID {
 			break
 		}
 		files = append(files, f)

@@ -38,9 +38,9 @@ type world struct {
 	edit   func(*Options)
 	fault  func(string) error
 
-	states  map[Place]string // the database's content at each captured place
+	states  map[Position]string // the database's content at each captured position
 	checked map[string]bool
-	same    map[Place]bool // restored since an object was deleted or merged
+	same    map[Position]bool // restored since an object was deleted or merged
 	stats   struct{ restored, gaps, restarts, runs int }
 }
 
@@ -79,7 +79,7 @@ func makeWorld(t testing.TB, root string, edit func(*Options)) *world {
 	w := &world{
 		t: t, root: root, edit: edit, clock: clock.NewManual(time.Unix(1_700_000_000, 0)),
 		target: &faultyTarget{Target: Folder(filepath.Join(root, "target"))},
-		states: map[Place]string{}, checked: map[string]bool{}, same: map[Place]bool{},
+		states: map[Position]string{}, checked: map[string]bool{}, same: map[Position]bool{},
 		dbs: map[string]*sqlitedb.DB{},
 	}
 	w.folder = w.newFolder()
@@ -175,15 +175,15 @@ func (w *world) goBack(copied string) {
 // forgetUnsent forgets places without a file in the target: the copy may reuse their numbers.
 func (w *world) forgetUnsent() {
 	files := filesOf(w.objects())
-	for place := range w.states {
+	for position := range w.states {
 		sent := false
 		for key, of := range files {
 			for _, f := range of.sorted {
-				sent = sent || strings.HasSuffix(strings.TrimSuffix(key, encrypted), "/"+place.Run) && f.to >= place.TXID
+				sent = sent || strings.HasSuffix(strings.TrimSuffix(key, encrypted), "/"+position.Run) && f.to >= position.TXID
 			}
 		}
 		if !sent {
-			delete(w.states, place)
+			delete(w.states, position)
 		}
 	}
 }
@@ -229,9 +229,9 @@ func (w *world) capture() error {
 func (w *world) note() {
 	for _, s := range w.r.sources {
 		state, _ := s.pending()
-		place := state.Place
-		if _, known := w.states[place]; !known && state.Run != "" {
-			w.states[place] = w.dump(s.name)
+		position := state.Position
+		if _, known := w.states[position]; !known && state.Run != "" {
+			w.states[position] = w.dump(s.name)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func (w *world) ship() error {
 
 func (w *world) checkAgain() {
 	w.t.Helper()
-	w.checked, w.same = map[string]bool{}, map[Place]bool{}
+	w.checked, w.same = map[string]bool{}, map[Position]bool{}
 	w.check()
 }
 
@@ -272,19 +272,19 @@ func (w *world) restoreAndCompare(listed listedPoint) {
 	folder, err := durable.OpenFolder(into)
 	w.must(err)
 	defer folder.Close()
-	for name, place := range p.Files {
+	for name, position := range p.Files {
 		path := filepath.Join(into, name)
-		if w.same[place] && (w.toys == nil || name != "one.db") {
+		if w.same[position] && (w.toys == nil || name != "one.db") {
 			continue
 		}
-		w.same[place] = true
+		w.same[position] = true
 		r := Restoring{Target: w.target.Target, Known: testNames, Trust: testTrust, Into: into, Identities: w.r.keys.identities}
-		if err := r.restore(context.Background(), p.keys(r.Identities), place, folder, name); err != nil {
+		if err := r.restore(context.Background(), p.keys(r.Identities), position, folder, name); err != nil {
 			w.t.Fatalf("point %d: %v", p.Number, err)
 		}
-		want, known := w.states[place]
+		want, known := w.states[position]
 		if !known {
-			w.t.Fatalf("point %d has %v of %s, which was never captured", p.Number, place, name)
+			w.t.Fatalf("point %d has %v of %s, which was never captured", p.Number, position, name)
 		}
 		if w.toys != nil && name == "one.db" {
 			w.must(w.toys.checkPoint(path, listed.name, p))

@@ -29,17 +29,17 @@ type Install struct {
 	// State at the last check.
 	Feed   []Change
 	Before int // number of changes before the round
-	Rows   map[Place]Row
+	Rows   map[RecordKey]Row
 }
 
-// Place is a record in an install.
-type Place struct{ Namespace, Key string }
+// RecordKey identifies a record in an install.
+type RecordKey struct{ Namespace, Key string }
 
 // Namespaces returns the namespaces that all of an install's writers use.
 func Namespaces() []string { return []string{"settings", "log"} }
 
 // Counter is a record that all of an install's writers increment.
-var Counter = Place{"counters", "shared"}
+var Counter = RecordKey{"counters", "shared"}
 
 // Token holds an install token's rights and lifetime.
 type Token struct {
@@ -60,7 +60,7 @@ func (t Token) Sign(key bearer.Key) (string, error) {
 
 // NewInstall returns install n without writers.
 func NewInstall(n int) *Install {
-	return &Install{ID: InstallID(n), Rows: map[Place]Row{}}
+	return &Install{ID: InstallID(n), Rows: map[RecordKey]Row{}}
 }
 
 // Call is a request relative to an install's path.
@@ -115,7 +115,7 @@ func (in *Install) SDK(base string, client *http.Client) (sdk.Install, error) {
 }
 
 // Path returns the record's path below the install.
-func (s Place) Path() string {
+func (s RecordKey) Path() string {
 	return "/namespaces/" + s.Namespace + "/records/" + url.PathEscape(s.Key)
 }
 

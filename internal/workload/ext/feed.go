@@ -56,7 +56,7 @@ func (f *Feed) After(since int64) (lines []Change, err error) {
 		if c.Seq != since+int64(i)+1 {
 			return nil, fmt.Errorf("after the change %d comes %d", since+int64(i), c.Seq)
 		}
-		lines = append(lines, Change{Op: c.Op, Place: Place{c.Namespace, c.Key}, Row: Row{c.Revision, c.Seq}})
+		lines = append(lines, Change{Op: c.Op, RecordKey: RecordKey{c.Namespace, c.Key}, Row: Row{c.Revision, c.Seq}})
 	}
 	if f.Next != since+int64(len(lines)) {
 		return nil, fmt.Errorf("%d changes after %d, and the next cursor is %d", len(lines), since, f.Next)
@@ -98,7 +98,7 @@ func Listed(a workload.Answer) (map[string]Entry, error) {
 }
 
 // Saw checks a read record: it is as last acknowledged, or as the unanswered operation left it.
-func (w *Writer) Saw(at Place, a workload.Answer) error {
+func (w *Writer) Saw(at RecordKey, a workload.Answer) error {
 	before, after := w.State[at], w.Lost.applied(w.State)[at]
 	if a.Status == http.StatusNotFound && after == (Entry{}) {
 		return nil
@@ -143,18 +143,18 @@ func (w *Writer) Had(lines []Change, begun, ended int64) bool {
 
 // Like compares a change with a known change, whose number may be unknown (0).
 func (c Change) Like(known Change) bool {
-	return c.Op == known.Op && c.Place == known.Place && c.Revision == known.Revision && (known.Seq == 0 || known.Seq == c.Seq)
+	return c.Op == known.Op && c.RecordKey == known.RecordKey && c.Revision == known.Revision && (known.Seq == 0 || known.Seq == c.Seq)
 }
 
 // Follow applies changes to records, and returns an error for each revision out of sequence.
-func Follow(rows map[Place]Row, lines []Change) (differences []error) {
+func Follow(rows map[RecordKey]Row, lines []Change) (differences []error) {
 	for _, line := range lines {
-		before := rows[line.Place]
+		before := rows[line.RecordKey]
 		if line.Op == "put" {
-			if rows[line.Place] = line.Row; line.Revision == before.Revision+1 {
+			if rows[line.RecordKey] = line.Row; line.Revision == before.Revision+1 {
 				continue
 			}
-		} else if delete(rows, line.Place); before.Revision > 0 && line.Revision == before.Revision {
+		} else if delete(rows, line.RecordKey); before.Revision > 0 && line.Revision == before.Revision {
 			continue
 		}
 		differences = append(differences, fmt.Errorf("%v, after revision %d", line, before.Revision))
@@ -191,7 +191,7 @@ func (w *Writer) Found(all Entries, now int64) (done bool, err error) {
 		return false, fmt.Errorf("%s, all acknowledged:%s", w.Name, workload.Difference(there, before))
 	}
 	for i := range d.Acts {
-		d.Acts[i].After.Seq = there[d.Acts[i].Place].Seq
+		d.Acts[i].After.Seq = there[d.Acts[i].RecordKey].Seq
 	}
 	if after := d.applied(before); !maps.Equal(there, after) {
 		err = fmt.Errorf("%s, no answer to %s; without it:%s\nwith it:%s", w.Name, d, workload.Difference(there, before), workload.Difference(there, after))

@@ -62,20 +62,20 @@ func parseDocument(text json.RawMessage) (d Document, err error) {
 }
 
 // Entries are all of a writer's records.
-type Entries map[Place]Entry
+type Entries map[RecordKey]Entry
 
-// places returns the records in a fixed order, so that choices depend only on the seed.
-func (s Entries) places() []Place { return slices.SortedFunc(maps.Keys(s), Place.Compare) }
+// keys returns the records in a fixed order, so that choices depend only on the seed.
+func (s Entries) keys() []RecordKey { return slices.SortedFunc(maps.Keys(s), RecordKey.Compare) }
 
 // Compare orders by namespace and key.
-func (s Place) Compare(other Place) int {
+func (s RecordKey) Compare(other RecordKey) int {
 	return cmp.Or(strings.Compare(s.Namespace, other.Namespace), strings.Compare(s.Key, other.Key))
 }
 
 // Change is a line in the feed.
 type Change struct {
 	Op string // "put" or "delete"
-	Place
+	RecordKey
 	Row               // for a delete, the deleted revision
 	sent, acked int64 // harness's clock
 }
@@ -87,7 +87,7 @@ func (c Change) String() string {
 // RecordOp is an operation on a record, with the states before and after.
 type RecordOp struct {
 	Op string // "put", "delete", "check" or "increment", as in a batch
-	Place
+	RecordKey
 	Before, After Entry // revision 0: missing
 	by            int64 // increment
 }
@@ -131,11 +131,11 @@ func (d *Operation) applied(before Entries) Entries {
 	}
 	for i := range d.Acts {
 		switch a := &d.Acts[i]; {
-		case a.Place == Counter, a.Op == "check":
+		case a.RecordKey == Counter, a.Op == "check":
 		case a.Op == "delete":
-			delete(after, a.Place)
+			delete(after, a.RecordKey)
 		default:
-			after[a.Place] = a.After
+			after[a.RecordKey] = a.After
 		}
 	}
 	return after
@@ -151,7 +151,7 @@ func (d *Operation) trail(now int64) (lines []Change) {
 		if !a.changes() {
 			continue
 		}
-		line := Change{Op: "put", Place: a.Place, Row: a.After.Row, sent: d.Sent, acked: now}
+		line := Change{Op: "put", RecordKey: a.RecordKey, Row: a.After.Row, sent: d.Sent, acked: now}
 		if a.Op == "delete" {
 			line.Op, line.Row = "delete", Row{Revision: a.Before.Revision}
 		}
@@ -276,7 +276,7 @@ func (a *RecordOp) took(r *Result, replayed bool) error {
 	if err != nil {
 		return err
 	}
-	if a.Place == Counter {
+	if a.RecordKey == Counter {
 		a.After.Row = Row{r.Revision, seq}
 		return nil
 	}

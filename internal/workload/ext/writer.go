@@ -52,7 +52,7 @@ func (w *Writer) Done(d *Operation, now int64) {
 		w.Install.NoteChange(line.Seq)
 	}
 	for i := range d.Acts {
-		if a := &d.Acts[i]; a.Place == Counter && d.Rejected == nil {
+		if a := &d.Acts[i]; a.RecordKey == Counter && d.Rejected == nil {
 			w.Install.count(a.by)
 		}
 	}
@@ -78,20 +78,20 @@ func (w *Writer) Next() *Operation {
 // keysPerNamespace is small, so that most operations change something.
 const keysPerNamespace = 12
 
-// anyPlace chooses a record that may not exist.
-func (w *Writer) anyPlace() Place {
+// anyKey chooses a record that may not exist.
+func (w *Writer) anyKey() RecordKey {
 	namespaces := Namespaces()
-	return Place{namespaces[w.Random.IntN(len(namespaces))], fmt.Sprintf("%s-%d", w.Name, w.Random.IntN(keysPerNamespace))}
+	return RecordKey{namespaces[w.Random.IntN(len(namespaces))], fmt.Sprintf("%s-%d", w.Name, w.Random.IntN(keysPerNamespace))}
 }
 
-// ExistingPlace chooses a record that exists.
-func (w *Writer) ExistingPlace() Place {
-	spots := w.State.places()
+// ExistingKey chooses a record that exists.
+func (w *Writer) ExistingKey() RecordKey {
+	spots := w.State.keys()
 	return spots[w.Random.IntN(len(spots))]
 }
 
 // putAt returns a put and its JSON.
-func (w *Writer) putAt(at Place) (RecordOp, map[string]any) {
+func (w *Writer) putAt(at RecordKey) (RecordOp, map[string]any) {
 	w.serial++
 	before := w.State[at]
 	after := Entry{
@@ -107,7 +107,7 @@ func (w *Writer) putAt(at Place) (RecordOp, map[string]any) {
 		after.ttl = true
 		item["ttlSeconds"] = 30 * 24 * 60 * 60
 	}
-	return RecordOp{Op: "put", Place: at, Before: before, After: after}, item
+	return RecordOp{Op: "put", RecordKey: at, Before: before, After: after}, item
 }
 
 // choosePrecondition returns a condition, sometimes a condition that fails, with the expected error.
@@ -150,12 +150,12 @@ func (w *Writer) single(method string, a RecordOp, body map[string]any, inQuery 
 }
 
 func (w *Writer) put() *Operation {
-	a, item := w.putAt(w.anyPlace())
+	a, item := w.putAt(w.anyKey())
 	return w.single(http.MethodPut, a, item, false)
 }
 
 // patched returns a patch and its JSON.
-func (w *Writer) patched(at Place) (RecordOp, map[string]any) {
+func (w *Writer) patched(at RecordKey) (RecordOp, map[string]any) {
 	before := w.State[at]
 	after := before
 	after.Row = Row{Revision: before.Revision + 1}
@@ -165,24 +165,24 @@ func (w *Writer) patched(at Place) (RecordOp, map[string]any) {
 		after.Value.P = w.serial
 		patch["p"] = w.serial
 	}
-	return RecordOp{Op: "put", Place: at, Before: before, After: after}, patch
+	return RecordOp{Op: "put", RecordKey: at, Before: before, After: after}, patch
 }
 
 func (w *Writer) patch() *Operation {
-	a, patch := w.patched(w.ExistingPlace())
+	a, patch := w.patched(w.ExistingKey())
 	return w.single(http.MethodPatch, a, patch, true)
 }
 
 func (w *Writer) delete() *Operation {
-	at := w.ExistingPlace()
+	at := w.ExistingKey()
 	if w.Random.IntN(4) == 0 {
-		at = w.anyPlace()
+		at = w.anyKey()
 	}
-	return w.single(http.MethodDelete, RecordOp{Op: "delete", Place: at, Before: w.State[at]}, nil, true)
+	return w.single(http.MethodDelete, RecordOp{Op: "delete", RecordKey: at, Before: w.State[at]}, nil, true)
 }
 
 // counted returns an increment and its JSON.
-func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
+func (w *Writer) counted(at RecordKey) (RecordOp, map[string]any) {
 	by := int64(1 + w.Random.IntN(9))
 	before := w.State[at]
 	after := before
@@ -191,14 +191,14 @@ func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 	if before.Revision == 0 {
 		after.metadata = "{}"
 	}
-	return RecordOp{Op: "increment", Place: at, Before: before, After: after, by: by},
+	return RecordOp{Op: "increment", RecordKey: at, Before: before, After: after, by: by},
 		map[string]any{"pointer": "/n", "by": by, "create": true}
 }
 
 // increment increments a number. The shared record needs an idempotency key, because reading it does not show whether an
 // increment happened.
 func (w *Writer) increment() *Operation {
-	at := w.anyPlace()
+	at := w.anyKey()
 	shared := w.Random.IntN(2) == 0
 	if shared {
 		at = Counter
@@ -224,11 +224,11 @@ func (w *Writer) onlyOnce(d *Operation) {
 }
 
 func (w *Writer) bulk() *Operation {
-	first := w.anyPlace()
+	first := w.anyKey()
 	d := &Operation{Writer: w.Name, list: "items", Call: Call{Method: http.MethodPost, Path: "/namespaces/" + first.Namespace + "/records", Header: map[string]string{}}}
 	var items []any
 	for range 1 + w.Random.IntN(8) {
-		at := Place{first.Namespace, w.anyPlace().Key}
+		at := RecordKey{first.Namespace, w.anyKey().Key}
 		if d.touches(at) {
 			continue
 		}
@@ -241,9 +241,9 @@ func (w *Writer) bulk() *Operation {
 }
 
 // touches reports whether the operation contains the record, which may occur only once.
-func (d *Operation) touches(at Place) bool {
+func (d *Operation) touches(at RecordKey) bool {
 	for i := range d.Acts {
-		if d.Acts[i].Place == at {
+		if d.Acts[i].RecordKey == at {
 			return true
 		}
 	}
@@ -269,12 +269,12 @@ func (w *Writer) batch() *Operation {
 	d := &Operation{Writer: w.Name, list: "results", Call: Call{Method: http.MethodPost, Path: "/batch", Header: map[string]string{}}}
 	var ops []any
 	for range 1 + w.Random.IntN(6) {
-		at := w.anyPlace()
+		at := w.anyKey()
 		if d.touches(at) {
 			continue
 		}
 		before := w.State[at]
-		a, item := RecordOp{Op: "delete", Place: at, Before: before}, map[string]any{}
+		a, item := RecordOp{Op: "delete", RecordKey: at, Before: before}, map[string]any{}
 		switch w.Random.IntN(4) {
 		case 0:
 			a, item = w.putAt(at)

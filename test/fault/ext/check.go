@@ -50,7 +50,7 @@ func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	if len(w.State) == 0 {
 		return nil
 	}
-	at := w.ExistingPlace()
+	at := w.ExistingKey()
 	a, answered := askExt(h, l, h.ServerOf(w.N), w.Install, ext.Call{Method: http.MethodGet, Path: at.Path()})
 	if !answered {
 		return nil
@@ -126,7 +126,7 @@ func entriesOf(h *harness.Harness, in *ext.Install) ext.Entries {
 		for _, r := range pagesOf(h, in, ns) {
 			e, err := ext.ParseEntry(r.Value, r.Metadata, r.TTLExpiresAt != nil, r.Revision, r.Etag)
 			harness.Must(h.T, err)
-			all[ext.Place{Namespace: ns, Key: r.Key}] = e
+			all[ext.RecordKey{Namespace: ns, Key: r.Key}] = e
 			sum.Keys++
 			sum.Bytes += int64(len(r.Value) + len(r.Metadata))
 		}
@@ -189,7 +189,7 @@ func exportOf(h *harness.Harness, in *ext.Install) ext.Entries {
 		case line.Cursor == "" && line.Export == 0 && line.Schema == nil:
 			e, err := line.Entry()
 			harness.Must(h.T, err)
-			all[ext.Place{Namespace: line.Namespace, Key: line.Key}] = e
+			all[ext.RecordKey{Namespace: line.Namespace, Key: line.Key}] = e
 		}
 	}
 	if !complete {
@@ -219,7 +219,7 @@ func checkFeed(h *harness.Harness, in *ext.Install, there ext.Entries) []ext.Cha
 		h.T.Error(err)
 	}
 	in.Feed = append(in.Feed, lines...)
-	rows := map[ext.Place]ext.Row{}
+	rows := map[ext.RecordKey]ext.Row{}
 	for at, e := range there {
 		rows[at] = e.Row
 	}
@@ -236,7 +236,7 @@ func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	for _, w := range in.Writers {
 		own, told := w.Own(lines), []ext.Change(nil)
 		for _, line := range w.Trail {
-			if line.Place == ext.Counter {
+			if line.RecordKey == ext.Counter {
 				counted++
 				if line.Seq == 0 || line.Seq > int64(len(in.Feed)) || !in.Feed[line.Seq-1].Like(line) {
 					h.T.Errorf("%s: %v is not in the feed", w.Name, line)
@@ -250,7 +250,7 @@ func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 		}
 	}
 	for _, line := range lines {
-		if line.Place == ext.Counter {
+		if line.RecordKey == ext.Counter {
 			counted--
 		}
 	}
@@ -290,7 +290,7 @@ func checkInstallMoment(h *harness.Harness, in *ext.Install, begun, ended int64,
 	h.T.Helper()
 	there := entriesOf(h, in)
 	lines := copiedChanges(h, in, leaps)
-	rows, copied := map[ext.Place]ext.Row{}, map[ext.Place]ext.Row{}
+	rows, copied := map[ext.RecordKey]ext.Row{}, map[ext.RecordKey]ext.Row{}
 	for _, err := range ext.Follow(rows, lines) {
 		h.T.Error(err)
 	}

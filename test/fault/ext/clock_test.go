@@ -67,7 +67,7 @@ func (v *expiryTest) install(n int) *ext.Install {
 func (v *expiryTest) at(after time.Duration) { v.testClock.Stop(v.begin.Add(after)) }
 
 func (v *expiryTest) put(namespace, key string, size int) ext.Call {
-	return ext.Call{Method: http.MethodPut, Path: ext.Place{Namespace: namespace, Key: key}.Path(),
+	return ext.Call{Method: http.MethodPut, Path: ext.RecordKey{Namespace: namespace, Key: key}.Path(),
 		Body: fmt.Sprintf(`{"value":%q,"ttlSeconds":%d}`, strings.Repeat("x", size), int(lifetime.Seconds()))}
 }
 
@@ -84,7 +84,7 @@ func (v *expiryTest) seen() (items, exported int, used sdk.Usage) {
 
 func (v *expiryTest) lives() {
 	v.T.Helper()
-	at := ext.Place{Namespace: "settings", Key: "brief"}
+	at := ext.RecordKey{Namespace: "settings", Key: "brief"}
 	record := func(method, body string, header ...string) ext.Call {
 		c := ext.Call{Method: method, Path: at.Path(), Body: body, Header: map[string]string{}}
 		if len(header) > 0 {

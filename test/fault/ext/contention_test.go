@@ -49,7 +49,7 @@ type extContention struct {
 	serial atomic.Int64 // generates unique values
 
 	mu       sync.Mutex
-	history  map[ext.Place]harness.History
+	history  map[ext.RecordKey]harness.History
 	acked    map[int64]ext.Change
 	deleted  int // requests and items that may have deleted something
 	counts   []counting
@@ -61,8 +61,8 @@ type counting struct{ seq, by, sum int64 }
 
 // snapshot is a page: some keys' state after a change.
 type snapshot struct {
-	keys []ext.Place
-	rows map[ext.Place]ext.Row
+	keys []ext.RecordKey
+	rows map[ext.RecordKey]ext.Row
 	from int64
 }
 
@@ -70,7 +70,7 @@ type snapshot struct {
 func openContention(t *testing.T, servers int, data string, vars ...string) (*extContention, *harness.Harness) {
 	t.Helper()
 	h := harness.StartContention(t, Service(), servers, data, vars...)
-	c := &extContention{t: t, client: h.Client, base: h.Server.URL, start: time.Now(), in: NewInstall(t, 1), history: map[ext.Place]harness.History{}, acked: map[int64]ext.Change{}}
+	c := &extContention{t: t, client: h.Client, base: h.Server.URL, start: time.Now(), in: NewInstall(t, 1), history: map[ext.RecordKey]harness.History{}, acked: map[int64]ext.Change{}}
 	return c, h
 }
 
@@ -85,7 +85,7 @@ func runThrong(t *testing.T, e harness.Engine, data string, vars ...string) {
 	}
 	c.settle(h)
 	(&extWorkload{installs: []*ext.Install{c.in}}).Finish(h)
-	for _, at := range slices.SortedFunc(maps.Keys(c.history), ext.Place.Compare) {
+	for _, at := range slices.SortedFunc(maps.Keys(c.history), ext.RecordKey.Compare) {
 		if why := harness.Disorder(keyModel(), c.history[at]); why != "" {
 			t.Fatalf("%s/%s: %s", at.Namespace, at.Key, why)
 		}
@@ -95,7 +95,7 @@ func runThrong(t *testing.T, e harness.Engine, data string, vars ...string) {
 }
 
 func (c *extContention) burst(client, generation int) error {
-	known := map[ext.Place]ext.Row{}
+	known := map[ext.RecordKey]ext.Row{}
 	for range 1 + rand.IntN(extContentionMost) {
 		if err := c.next(client, generation, known); err != nil {
 			return err
@@ -104,14 +104,14 @@ func (c *extContention) burst(client, generation int) error {
 	return nil
 }
 
-func hotSpots(namespace string, generation int) (all []ext.Place) {
+func hotSpots(namespace string, generation int) (all []ext.RecordKey) {
 	for i := range extContentionKeys {
-		all = append(all, ext.Place{Namespace: namespace, Key: fmt.Sprintf("%d-%d", generation, i)})
+		all = append(all, ext.RecordKey{Namespace: namespace, Key: fmt.Sprintf("%d-%d", generation, i)})
 	}
 	return all
 }
 
-func (c *extContention) next(client, generation int, known map[ext.Place]ext.Row) error {
+func (c *extContention) next(client, generation int, known map[ext.RecordKey]ext.Row) error {
 	namespaces := ext.Namespaces()
 	spots := hotSpots(namespaces[rand.IntN(len(namespaces))], generation)
 	at := spots[rand.IntN(len(spots))]
@@ -134,8 +134,8 @@ func (c *extContention) next(client, generation int, known map[ext.Place]ext.Row
 type request struct {
 	*extContention
 	client   int
-	known    map[ext.Place]ext.Row
-	keys     []ext.Place
+	known    map[ext.RecordKey]ext.Row
+	keys     []ext.RecordKey
 	moves    []move
 	from, to int64
 }
@@ -153,7 +153,7 @@ func (r *request) send(c ext.Call) (binary.Answer, error) {
 	return a, err
 }
 
-func (r *request) record(at ext.Place, m move, o outcome) {
+func (r *request) record(at ext.RecordKey, m move, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.history[at]
@@ -169,7 +169,7 @@ func (r *request) record(at ext.Place, m move, o outcome) {
 		r.known[at] = ext.Row{Revision: o.revision, Seq: o.seq}
 	default:
 		r.known[at] = ext.Row{Revision: o.revision, Seq: o.seq}
-		r.acked[o.seq] = ext.Change{Op: "put", Place: at, Row: ext.Row{Revision: o.revision, Seq: o.seq}}
+		r.acked[o.seq] = ext.Change{Op: "put", RecordKey: at, Row: ext.Row{Revision: o.revision, Seq: o.seq}}
 		r.in.NoteChange(o.seq)
 	}
 }
@@ -194,7 +194,7 @@ func read(a binary.Answer, into any) (no *refused, err error) {
 	return no, nil
 }
 
-func (r *request) get(at ext.Place) error {
+func (r *request) get(at ext.RecordKey) error {
 	a, err := r.send(ext.Call{Method: http.MethodGet, Path: at.Path()})
 	if err != nil {
 		return err
@@ -220,9 +220,9 @@ func outcomeOf(w *ext.Record) (outcome, error) {
 }
 
 // page lists a generation's keys, which the server must read at one moment.
-func (r *request) page(keys []ext.Place) error {
+func (r *request) page(keys []ext.RecordKey) error {
 	prefix, _, _ := strings.Cut(keys[0].Key, "-")
-	s := snapshot{keys: keys, rows: map[ext.Place]ext.Row{}, from: r.in.Knows()}
+	s := snapshot{keys: keys, rows: map[ext.RecordKey]ext.Row{}, from: r.in.Knows()}
 	a, err := r.send(ext.Call{Method: http.MethodGet, Path: "/namespaces/" + keys[0].Namespace + "/records?limit=100&values=true&metadata=true&prefix=" + prefix + "-"})
 	if err != nil {
 		return err
@@ -231,9 +231,9 @@ func (r *request) page(keys []ext.Place) error {
 	if no, err := read(a, &page); err != nil || no != nil {
 		return fmt.Errorf("a page: %d %s: %w", a.Status, a.Body, err)
 	}
-	there := map[ext.Place]outcome{}
+	there := map[ext.RecordKey]outcome{}
 	for i := range page.Items {
-		at := ext.Place{Namespace: keys[0].Namespace, Key: page.Items[i].Key}
+		at := ext.RecordKey{Namespace: keys[0].Namespace, Key: page.Items[i].Key}
 		if there[at], err = outcomeOf(&page.Items[i]); err != nil {
 			return err
 		}
@@ -252,7 +252,7 @@ func (r *request) page(keys []ext.Place) error {
 	return nil
 }
 
-func (r *request) choosePrecondition(at ext.Place) movePrecondition {
+func (r *request) choosePrecondition(at ext.RecordKey) movePrecondition {
 	known := r.known[at]
 	switch n := rand.IntN(6); {
 	case n == 0:
@@ -281,7 +281,7 @@ func (m *move) item() map[string]any {
 	return map[string]any{"value": map[string]any{"n": m.value}}
 }
 
-func (r *request) move(at ext.Place, kinds ...string) move {
+func (r *request) move(at ext.RecordKey, kinds ...string) move {
 	m := move{kind: kinds[rand.IntN(len(kinds))], precondition: r.choosePrecondition(at)}
 	switch m.kind {
 	case "put":
@@ -294,7 +294,7 @@ func (r *request) move(at ext.Place, kinds ...string) move {
 	return m
 }
 
-func (r *request) one(at ext.Place) error {
+func (r *request) one(at ext.RecordKey) error {
 	m := r.move(at, "put", "put", "patch", "increment", "delete")
 	c := ext.Call{Path: at.Path(), Header: map[string]string{}}
 	var body map[string]any
@@ -340,7 +340,7 @@ func (r *request) one(at ext.Place) error {
 	return r.done(at, m, &res)
 }
 
-func (r *request) done(at ext.Place, m move, res *ext.Result) (err error) {
+func (r *request) done(at ext.RecordKey, m move, res *ext.Result) (err error) {
 	o := outcome{status: http.StatusOK, revision: res.Revision}
 	if res.Existed != nil {
 		o.existed = map[bool]int{true: 1, false: -1}[*res.Existed]
@@ -359,7 +359,7 @@ func (r *request) done(at ext.Place, m move, res *ext.Result) (err error) {
 	return nil
 }
 
-func (r *request) bulk(spots []ext.Place) error {
+func (r *request) bulk(spots []ext.RecordKey) error {
 	var items []any
 	for _, at := range spots {
 		m := r.move(at, "put")
@@ -430,7 +430,7 @@ func (r *request) all(a binary.Answer, list string) error {
 		if err := r.done(r.keys[i], r.moves[i], &results[i]); err != nil {
 			return err
 		}
-		step := ext.RecordOp{Op: r.moves[i].kind, Place: r.keys[i], After: ext.Entry{Row: r.known[r.keys[i]]}}
+		step := ext.RecordOp{Op: r.moves[i].kind, RecordKey: r.keys[i], After: ext.Entry{Row: r.known[r.keys[i]]}}
 		if e := results[i].Existed; e != nil && *e {
 			step.Before.Revision = 1
 		}
@@ -484,7 +484,7 @@ func (r *request) count() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts = append(r.counts, counting{seq, by, sum})
-	r.acked[seq] = ext.Change{Op: "put", Place: ext.Counter, Row: ext.Row{Revision: res.Revision, Seq: seq}}
+	r.acked[seq] = ext.Change{Op: "put", RecordKey: ext.Counter, Row: ext.Row{Revision: res.Revision, Seq: seq}}
 	return err
 }
 
@@ -527,12 +527,12 @@ func (c *extContention) snapshots() {
 	for i, s := range c.pages {
 		at[s.from] = append(at[s.from], i)
 	}
-	rows, open := map[ext.Place]ext.Row{}, map[int]bool{}
+	rows, open := map[ext.RecordKey]ext.Row{}, map[int]bool{}
 	for seq := int64(0); seq <= int64(len(c.in.Feed)); seq++ {
 		if seq > 0 {
 			line := c.in.Feed[seq-1]
-			if delete(rows, line.Place); line.Op == "put" {
-				rows[line.Place] = line.Row
+			if delete(rows, line.RecordKey); line.Op == "put" {
+				rows[line.RecordKey] = line.Row
 			}
 		}
 		for _, i := range at[seq] {
@@ -549,7 +549,7 @@ func (c *extContention) snapshots() {
 	}
 }
 
-func (s *snapshot) is(rows map[ext.Place]ext.Row) bool {
+func (s *snapshot) is(rows map[ext.RecordKey]ext.Row) bool {
 	for _, at := range s.keys {
 		if rows[at] != s.rows[at] {
 			return false

@@ -123,7 +123,7 @@ func fillForDeletion(t *testing.T, s *binary.Server, in *ext.Install) {
 // writeUntil requires that every write succeeds, and returns their number.
 func writeUntil(ctx context.Context, t *testing.T, s *binary.Server, in *ext.Install) (n int) {
 	for ; ctx.Err() == nil; n++ {
-		c := ext.Call{Method: http.MethodPut, Path: ext.Place{Namespace: "settings", Key: fmt.Sprint(n % 10)}.Path(), Body: `{"value":1}`}
+		c := ext.Call{Method: http.MethodPut, Path: ext.RecordKey{Namespace: "settings", Key: fmt.Sprint(n % 10)}.Path(), Body: `{"value":1}`}
 		a, err := in.Send(ctx, http.DefaultClient, s.URL, c)
 		if ctx.Err() == nil && (err != nil || a.Status/100 != 2) {
 			t.Errorf("another tenant's write: %d %s %v", a.Status, a.Body, err)

@@ -27,7 +27,7 @@ func TestHostileExtensions(t *testing.T) {
 	in := NewInstall(t, 1)
 	beside := h.StartOthers(1)
 	before := h.Resident("VmRSS")
-	record := ext.Place{Namespace: "settings", Key: "x"}
+	record := ext.RecordKey{Namespace: "settings", Key: "x"}
 	large := strings.Repeat("x", 20<<20)
 	for name, c := range map[string]struct {
 		status int

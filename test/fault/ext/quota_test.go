@@ -44,7 +44,7 @@ type edge struct {
 }
 
 type sized struct {
-	ext.Place
+	ext.RecordKey
 	bytes int64
 }
 
@@ -85,7 +85,7 @@ func (e *edge) namespace(n int) string { return fmt.Sprintf("n%d", n) }
 
 func (e *edge) next() error {
 	ns := e.namespace(rand.IntN(edgeNamespaces + 1))
-	anySpot := func() ext.Place { return ext.Place{Namespace: ns, Key: fmt.Sprint(rand.IntN(2 * edgeKeys))} }
+	anySpot := func() ext.RecordKey { return ext.RecordKey{Namespace: ns, Key: fmt.Sprint(rand.IntN(2 * edgeKeys))} }
 	r := &request{extContention: e.extContention}
 	if rand.IntN(5) < 2 {
 		_, err := r.send(ext.Call{Method: http.MethodDelete, Path: anySpot().Path()})
@@ -94,7 +94,7 @@ func (e *edge) next() error {
 	var puts []sized
 	var items []any
 	for range 1 + rand.IntN(3) {
-		if put := (sized{anySpot(), int64(100 + rand.IntN(400))}); len(puts) == 0 || put.Place != puts[0].Place && put.Place != puts[len(puts)-1].Place {
+		if put := (sized{anySpot(), int64(100 + rand.IntN(400))}); len(puts) == 0 || put.RecordKey != puts[0].RecordKey && put.RecordKey != puts[len(puts)-1].RecordKey {
 			puts = append(puts, put)
 			items = append(items, map[string]any{"key": put.Key, "value": strings.Repeat("x", int(put.bytes)-4)}) // minus two quotes and {} as metadata
 		}
@@ -141,7 +141,7 @@ func (e *edge) record(r *request, puts []sized, from int64, a binary.Answer) err
 
 func (e *edge) judge(lines []ext.Change) {
 	e.t.Helper()
-	rows, open, reached := map[ext.Place]int64{}, map[int]bool{}, map[string]int{}
+	rows, open, reached := map[ext.RecordKey]int64{}, map[int]bool{}, map[string]int{}
 	for i := range e.refused {
 		open[i] = true
 		reached[e.refused[i].what]++
@@ -161,8 +161,8 @@ func (e *edge) judge(lines []ext.Change) {
 				delete(open, i)
 			}
 		}
-		if delete(rows, line.Place); line.Op == "put" {
-			rows[line.Place] = e.sizes[line.Seq]
+		if delete(rows, line.RecordKey); line.Op == "put" {
+			rows[line.RecordKey] = e.sizes[line.Seq]
 		}
 		if line.Op == "put" && !e.ends[line.Seq] {
 			continue // no request could see the state between this change and the next
@@ -185,15 +185,15 @@ func (e *edge) judge(lines []ext.Change) {
 	e.t.Logf("%d changes, %d refused: %v", len(lines), len(e.refused), reached)
 }
 
-func (o *overQuota) after(rows map[ext.Place]int64) map[ext.Place]int64 {
+func (o *overQuota) after(rows map[ext.RecordKey]int64) map[ext.RecordKey]int64 {
 	after := maps.Clone(rows)
 	for _, put := range o.puts {
-		after[put.Place] = put.bytes
+		after[put.RecordKey] = put.bytes
 	}
 	return after
 }
 
-func over(rows map[ext.Place]int64, what string) bool {
+func over(rows map[ext.RecordKey]int64, what string) bool {
 	keys, bytes, most := map[string]int{}, int64(0), 0
 	for at, size := range rows {
 		keys[at.Namespace]++

@@ -159,9 +159,9 @@ func (g *largeInstall) Download(h *harness.Instance) *http.Request {
 }
 
 func (g *largeInstall) Upload(h *harness.Instance, id string) *http.Request {
-	return g.request(h, ext.Call{Method: http.MethodPut, Path: ext.Place{Namespace: "log", Key: id}.Path(), Body: fmt.Sprintf(`{"value":%q}`, strings.Repeat("x", 60_000))})
+	return g.request(h, ext.Call{Method: http.MethodPut, Path: ext.RecordKey{Namespace: "log", Key: id}.Path(), Body: fmt.Sprintf(`{"value":%q}`, strings.Repeat("x", 60_000))})
 }
 
 func (g *largeInstall) Uploaded(h *harness.Instance, id string) *http.Request {
-	return g.request(h, ext.Call{Method: http.MethodGet, Path: ext.Place{Namespace: "log", Key: id}.Path()})
+	return g.request(h, ext.Call{Method: http.MethodGet, Path: ext.RecordKey{Namespace: "log", Key: id}.Path()})
 }
