@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -79,7 +80,7 @@ func NetworkFix(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), ok && timeout.Timeout():
 		return "there is no answer in time: check the address, firewalls between the machines, and the load of the other machine"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), isClosed(err):
 		return "the other side closed the connection: look at its log, and check that the address has the right protocol, with or without TLS"
 	}
 	return ""
@@ -174,4 +175,17 @@ const plainPort = "the port speaks plain HTTP, not TLS: write http:// in the add
 func isPlain(err error) bool {
 	failed, ok := errors.AsType[*url.Error](err)
 	return ok && failed.Err != nil && strings.HasSuffix(failed.Err.Error(), "http: server gave HTTP response to HTTPS client")
+}
+
+// closed are net/http's errors for a connection that the other side closed, as of Go 1.26. They are not exported.
+var closed = []string{
+	"http: server closed idle connection", // before the request
+	"http2: client connection lost",
+	"http2: server sent GOAWAY and closed the connection",
+	"http2: Transport received Server's graceful shutdown GOAWAY",
+}
+
+func isClosed(err error) bool {
+	failed, ok := errors.AsType[*url.Error](err)
+	return ok && failed.Err != nil && slices.ContainsFunc(closed, func(text string) bool { return strings.Contains(failed.Err.Error(), text) })
 }
