@@ -81,7 +81,8 @@ LONGFIRST = sed -E "s,^holdfast/test/(e2e|fault)$$,zz &,; s,^holdfast/test/,z &,
 # lint runs go vet. atexit_sleep_ms saves a second per package: the tests wait for their goroutines.
 GOTEST    = -vet=off -ldflags=-w
 TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -timeout 20m $(GOTEST) -count=1 $(TESTFLAGS)
-# Prints the same, and notes the times for the summary. A busy machine gets more time, and the tests no GOGC.
+# Prints the same, and notes the times for the summary, for which go test forgoes its cache of results. A busy machine gets
+# more time, and the tests no GOGC.
 TIMED     = GOGC=400 bin/testservers test $(GOTEST)
 
 # fail or write; see CONTRIBUTING.md, Times.
@@ -97,8 +98,6 @@ CHECKS    = 25
 PACKAGES  = test/packages $(SERVICE)
 SCENARIOS = $(if $(SERVICE),FAULT_SERVICE=$(SERVICE) $(TIMED) -count=1 $(TESTFLAGS) $$(test/packages scenarios $(SERVICE)) || failed=1;)
 
-# go test repeats the results of unchanged packages, unless they use a server, whose address differs in each run. It does
-# not see changes of the built program, so tests of that always run.
 test: service test-servers build testservers ## test on SQLite, PostgreSQL and Redis, in minutes (SERVICE=sync: only one service)
 	@export TEST_SET=quick; $(WITHSERVERS) sh -c 'failed=0; export RAPID_CHECKS=10 $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_TEST_PROGRAMS=$$(mktemp -d); \
 		$(TIMED) -p 1 -count=1 $(TESTFLAGS) $(if $(SERVICE),$$(test/packages scenarios $(SERVICE)),./test/e2e ./test/fault/...) & program=$$!; \

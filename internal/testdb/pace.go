@@ -35,8 +35,7 @@ const (
 )
 
 // MeasurePace hashes on all cores at once and returns the setting of Pace for the environment. Other programs on the
-// machine make it slower, too. It is a whole number, because go test repeats no results after a change of the environment
-// that a test reads.
+// machine make it slower, too.
 func MeasurePace() (setting string) {
 	cores := runtime.NumCPU()
 	start := time.Now()

@@ -64,13 +64,12 @@ type took struct {
 	Package string
 	Test    string  // "" for the whole package
 	Seconds float64 // until its last test ended, without compiling
-	Cached  bool    // the package did not run, because nothing changed
 	CPU     float64 // processor seconds of a package, in a line of its own
 }
 
 // printTests reads events and prints the lines that a person needs. It returns the times of packages and of top-level tests.
 func printTests(w io.Writer, r io.Reader) (times []took, err error) {
-	p := printer{to: w, held: map[string]map[string][]string{}, cached: map[string]bool{}}
+	p := printer{to: w, held: map[string]map[string][]string{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -93,11 +92,10 @@ func printTests(w io.Writer, r io.Reader) (times []took, err error) {
 
 // printer holds back the output of tests that have not ended.
 type printer struct {
-	to     io.Writer
-	held   map[string]map[string][]string // package, test, lines
-	cached map[string]bool                // packages that go test did not run
-	times  []took
-	err    error // of writing
+	to    io.Writer
+	held  map[string]map[string][]string // package, test, lines
+	times []took
+	err   error // of writing
 }
 
 // write prints lines, but not those that say that a test begins or continues.
@@ -119,7 +117,6 @@ func (p *printer) output(e *event) {
 		p.held[e.Package][e.Test] = append(p.held[e.Package][e.Test], e.Output)
 		return
 	}
-	p.cached[e.Package] = p.cached[e.Package] || strings.HasSuffix(e.Output, "(cached)\n")
 	if e.Output != "PASS\n" && !strings.HasPrefix(e.Output, "? ") && !strings.HasPrefix(e.Output, "testing: warning: no tests to run") {
 		p.write(e.Output)
 	}
@@ -138,7 +135,7 @@ func (p *printer) end(e *event) {
 	}
 	delete(tests, e.Test)
 	if !strings.Contains(e.Test, "/") {
-		p.times = append(p.times, took{Package: e.Package, Test: e.Test, Seconds: e.Elapsed, Cached: p.cached[e.Package]})
+		p.times = append(p.times, took{Package: e.Package, Test: e.Test, Seconds: e.Elapsed})
 	}
 }
 
@@ -183,7 +180,6 @@ func summary(w io.Writer, path string) (used map[string]float64, err error) {
 	used = map[string]float64{}
 	busy := 0.0
 	var packages, tests []took
-	cached := 0
 	for lines := json.NewDecoder(f); ; {
 		var t took
 		if err := lines.Decode(&t); errors.Is(err, io.EOF) {
@@ -197,8 +193,6 @@ func summary(w io.Writer, path string) (used map[string]float64, err error) {
 			busy += t.CPU
 		case t.Test != "":
 			tests = append(tests, t)
-		case t.Cached:
-			cached++
 		default:
 			packages = append(packages, t)
 		}
@@ -214,7 +208,7 @@ func summary(w io.Writer, path string) (used map[string]float64, err error) {
 		}
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "\n%d packages took %.0f s, some at the same time, and %.0f s of processor time; %d did not change and were not run again\n", len(packages), total, busy, cached)
+	fmt.Fprintf(&text, "\n%d packages took %.0f s, some at the same time, and %.0f s of processor time\n", len(packages), total, busy)
 	for _, p := range packages[:min(slowPackages, len(packages))] {
 		fmt.Fprintf(&text, "%7.1f s %7.1f s  %s\n", p.Seconds, used[p.Package], p.Package)
 	}

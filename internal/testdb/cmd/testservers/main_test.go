@@ -82,7 +82,7 @@ func TestPrintTests(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
-	all := []took{{"a", "TestGood", 1.5, false, 0}, {"a", "TestBad", 0.25, false, 0}, {"a", "", 2, false, 0}, {"b", "", 0.01, true, 0}}
+	all := []took{{"a", "TestGood", 1.5, 0}, {"a", "TestBad", 0.25, 0}, {"a", "", 2, 0}, {"b", "", 0.01, 0}}
 	if !slices.Equal(times, all) {
 		t.Errorf("times %v, want %v", times, all)
 	}
@@ -92,7 +92,7 @@ func TestPrintTests(t *testing.T) {
 func TestSummary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "times")
 	t.Setenv("TEST_TIMES", path)
-	for _, times := range [][]took{{{"a", "TestOne", 1.5, false, 0}, {"a", "", 2, false, 0}}, {{"b", "TestTwo", 3, false, 0}, {"b", "", 4, false, 0}, {"c", "", 0, true, 0}}, {{"b", "", 0, false, 1.5}, {"b", "", 0, false, 2}}} {
+	for _, times := range [][]took{{{"a", "TestOne", 1.5, 0}, {"a", "", 2, 0}}, {{"b", "TestTwo", 3, 0}, {"b", "", 4, 0}}, {{"b", "", 0, 1.5}, {"b", "", 0, 2}}} {
 		if err := appendTimes(times); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestSummary(t *testing.T) {
 	if !maps.Equal(used, map[string]float64{"b": 3.5}) {
 		t.Errorf("processor seconds %v", used)
 	}
-	want := "\n2 packages took 6 s, some at the same time, and 4 s of processor time; 1 did not change and were not run again\n" +
+	want := "\n2 packages took 6 s, some at the same time, and 4 s of processor time\n" +
 		"    4.0 s     3.5 s  b\n    2.0 s     0.0 s  a\n    0.0 s            all others\n\nthe slowest tests\n    3.0 s  b TestTwo\n    1.5 s  a TestOne\n\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
