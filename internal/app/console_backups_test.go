@@ -5,17 +5,26 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
+// await opens a page until it contains a text.
 func (b *browser) await(path, text string) {
 	b.t.Helper()
+	b.awaitPage(path, "no "+strconv.Quote(text), func() bool { return strings.Contains(b.page.String(), text) })
+}
+
+// awaitPage opens a page until it shows the end of something that the server does in the background, which gives a browser
+// no signal. missing says what is wrong if it never does.
+func (b *browser) awaitPage(path, missing string, isDone func() bool) {
+	b.t.Helper()
 	deadline := time.Now().Add(time.Minute)
-	for b.open(path); !strings.Contains(b.page.String(), text); b.open(path) {
+	for b.open(path); !isDone(); b.open(path) {
 		if time.Now().After(deadline) {
-			b.t.Fatalf("no %q in\n%s", text, b.page)
+			b.t.Fatalf("%s in\n%s", missing, b.page)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

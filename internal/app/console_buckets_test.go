@@ -235,13 +235,7 @@ func (b *browser) consoleAudit() {
 	b.open("buckets/audits")
 	b.submit("Start", "verify", "yes")
 	b.shows("Audit started.")
-	deadline := time.Now().Add(time.Minute)
-	for b.open("buckets/audits"); b.form("Start") == nil; b.open("buckets/audits") {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("the audit has not ended:\n%s", b.page)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	b.awaitPage("buckets/audits", "no ended audit", func() bool { return b.form("Start") != nil })
 	b.shows("ended", "There are no findings so far.", "Copies compared1", "Findings left0")
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -331,50 +330,54 @@ func (c *changing) prepare(s step, holds string) {
 // awaitNode waits until the server uses the new node.
 func (c *changing) awaitNode() {
 	c.t.Helper()
-	isUsed := func() bool {
+	c.awaitPage("buckets/nodes", "no used node a:new", func() bool {
 		return slices.ContainsFunc(c.page.all("tbody")[0].all("tr"), func(row *element) bool {
 			cells := row.all("td")
 			return cells[0].String() == "a:new" && cells[2].String() != "-"
 		})
-	}
-	for deadline := time.Now().Add(time.Minute); !isUsed(); c.open("buckets/nodes") {
-		if time.Now().After(deadline) {
-			c.t.Fatalf("a:new is not used:\n%s", c.page)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	})
 }
 
 // awaitStopped waits until the drain has ended.
 func (c *changing) awaitStopped() {
 	c.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for c.open("buckets/nodes"); c.form(stopDrain) != nil; c.open("buckets/nodes") {
-		if time.Now().After(deadline) {
-			c.t.Fatalf("the drain goes on:\n%s", c.page)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	c.awaitPage("buckets/nodes", "no end of the drain", func() bool { return c.form(stopDrain) == nil })
 	c.shows("run the command again to continue")
 }
 
-// note records the page's forms, except those in the menu.
-func (c *changing) note() {
+// note records the page's forms before or after a step. While a background job runs, a page also offers to stop it; except
+// for the drain, which the test makes wait and stops, note waits for the end of the job.
+func (c *changing) note(s step) {
+	c.t.Helper()
+	stops := func() bool {
+		return slices.ContainsFunc(c.actions(), func(to string) bool { return strings.HasSuffix(to, "/runs?do=stop") && !c.submitted[to] })
+	}
+	if s.button != drainLocal && s.button != stopDrain && stops() {
+		c.awaitPage(strings.TrimPrefix(c.at, c.base+"/console/"), "no end of a background job", func() bool { return !stops() })
+	}
+	for _, to := range c.actions() {
+		c.offered[to] = true
+	}
+}
+
+// actions returns the addresses of the page's forms that change something, except those in the menu.
+func (c *changing) actions() (all []string) {
 	for _, main := range c.page.all("main") {
 		for _, f := range main.all("form") {
 			for _, button := range f.all("button") {
 				if to := cmp.Or(button.attrs["formaction"], f.attrs["action"]); strings.Contains(to, "?do=") {
-					c.offered[to] = true
+					all = append(all, to)
 				}
 			}
 		}
 	}
+	return all
 }
 
 // step submits a form as a browser does: a file is sent with the form, and the chosen row must be in the table.
 func (c *changing) step(s step) {
 	c.t.Helper()
-	c.note()
+	c.note(s)
 	inMain := browser{page: c.page.all("main")[0]} // the menu has forms, too
 	f := inMain.form(s.button)
 	if f == nil {
@@ -406,7 +409,7 @@ func (c *changing) step(s step) {
 	if !strings.Contains(c.page.String(), s.says) {
 		c.t.Fatalf("%s %q %q: no %q in\n%s", s.page, s.button, s.fields, s.says, c.page)
 	}
-	if c.note(); s.button == "End all sessions" && !strings.Contains(c.at, "/console/sign-in") {
+	if c.note(s); s.button == "End all sessions" && !strings.Contains(c.at, "/console/sign-in") {
 		c.t.Errorf("after %s: %s", s.button, c.at)
 	}
 }

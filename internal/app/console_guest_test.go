@@ -76,13 +76,7 @@ func (v *visitor) wish(n int, end string) {
 
 func (b *browser) awaitPublished() {
 	b.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for b.open("guest/outbox"); !strings.Contains(b.page.String(), "All events are published."); b.open("guest/outbox") {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("some events are not published:\n%s", b.page)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	b.await("guest/outbox", "All events are published.")
 }
 
 // awaitDead waits until at least n events are set aside. The sink must accept other events: if it refuses all, the relay

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"holdfast/internal/cli"
 )
@@ -30,16 +29,9 @@ const (
 func (b *browser) importAccounts(environ []string) {
 	b.t.Helper()
 	// With PostgreSQL, the start continues after the announcement, and adds the storage node last.
-	hasNode := func() bool {
+	b.awaitPage("tokenserver/nodes", "no storage node", func() bool {
 		return slices.ContainsFunc(b.page.all("tbody"), func(e *element) bool { return len(e.all("tr")) > 0 })
-	}
-	deadline := time.Now().Add(time.Minute)
-	for b.open("tokenserver/nodes"); !hasNode(); b.open("tokenserver/nodes") {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("no storage node:\n%s", b.page)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	})
 	for account, records := range map[string]int{largeAccount: 3, smallAccount: 1} {
 		export := `{"export":1,"account":"` + account + `","keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","generation":1,"records":1,"exportedAt":1700000000000}
 {"collection":"bookmarks","modified":1700000000000}
