@@ -134,7 +134,9 @@ func TestRestartOfTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sqlitedb.ForEach(reader.Conn, `SELECT 1 FROM t`, func(*sqlite.Stmt) error { return nil }); err != nil {
+	if err := reader.Read(func(c *sqlite.Conn) error {
+		return sqlitedb.ForEach(c, `SELECT 1 FROM t`, func(*sqlite.Stmt) error { return nil })
+	}); err != nil {
 		t.Fatal(err)
 	}
 	insertRow(t, db, `INSERT INTO t (body) VALUES (randomblob(100))`)

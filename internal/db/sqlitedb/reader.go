@@ -47,7 +47,7 @@ func (db *DB) readOn(ctx context.Context, single bool, fn func(*sqlite.Conn) err
 
 // Snapshot is a connection with an open read transaction. It is not safe for concurrent use.
 type Snapshot struct {
-	Conn    *sqlite.Conn // for reads only, until Release; its errors have no errcode, see Read
+	conn    *sqlite.Conn // until Release; only Read hands it out, because its errors have no errcode
 	readers *readers
 	working bool // counts as a read in progress, until Stream
 	single  bool // without BEGIN
@@ -71,18 +71,18 @@ func (db *DB) snapshot(ctx context.Context, single bool) (*Snapshot, error) {
 
 // begin takes a connection and begins a transaction on it.
 func (s *Snapshot) begin(ctx context.Context) (err error) {
-	if s.Conn, err = s.readers.take(ctx); err != nil || s.single {
+	if s.conn, err = s.readers.take(ctx); err != nil || s.single {
 		return err
 	}
-	if err := sqlitex.Execute(s.Conn, `BEGIN`, nil); err != nil {
-		s.readers.giveBack(s.Conn)
+	if err := sqlitex.Execute(s.conn, `BEGIN`, nil); err != nil {
+		s.readers.giveBack(s.conn)
 		return classify(err)
 	}
 	return nil
 }
 
-// Read calls fn with Conn and gives its error an errcode, as DB.Read does.
-func (s *Snapshot) Read(fn func(*sqlite.Conn) error) error { return classify(fn(s.Conn)) }
+// Read calls fn with the connection, for reads only, and gives its error an errcode, as DB.Read does.
+func (s *Snapshot) Read(fn func(*sqlite.Conn) error) error { return classify(fn(s.conn)) }
 
 // Stream releases the read slot for another read, because from now on mainly the client determines the pace.
 func (s *Snapshot) Stream() {
@@ -96,12 +96,12 @@ func (s *Snapshot) Stream() {
 func (s *Snapshot) Release() {
 	if !s.single {
 		// The connection is checked before reuse.
-		_ = sqlitex.Execute(s.Conn, `ROLLBACK`, nil)
+		_ = sqlitex.Execute(s.conn, `ROLLBACK`, nil)
 	}
 	if s.broken {
-		s.readers.discard(s.Conn)
+		s.readers.discard(s.conn)
 	} else {
-		s.readers.giveBack(s.Conn)
+		s.readers.giveBack(s.conn)
 	}
 	s.Stream()
 }

@@ -102,7 +102,9 @@ func TestEraseLeavesNothing(t *testing.T) {
 
 	reader, err := db.Snapshot(t.Context())
 	suite.Must(t, "Snapshot", err)
-	suite.Must(t, "read", sqlitedb.ForEach(reader.Conn, `SELECT count(*) FROM bff_consumer_wishlist_anonymous`, func(*zombiezen.Stmt) error { return nil }))
+	suite.Must(t, "read", reader.Read(func(c *zombiezen.Conn) error {
+		return sqlitedb.ForEach(c, `SELECT count(*) FROM bff_consumer_wishlist_anonymous`, func(*zombiezen.Stmt) error { return nil })
+	}))
 	for wait := 300 * time.Millisecond; !errors.Is(err, sqlitedb.ErrPurge); wait *= 2 { // the purge starts late on a busy machine
 		short, cancel := context.WithTimeout(t.Context(), wait)
 		_, _, err = store.Erase(short, erased)

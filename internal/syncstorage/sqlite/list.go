@@ -27,8 +27,8 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 		return nil, err
 	}
 	var l *ss.Listing
-	err = snapshot.Read(func(*sqlite.Conn) (err error) {
-		l, err = s.list(snapshot, o.UID, q)
+	err = snapshot.Read(func(c *sqlite.Conn) (err error) {
+		l, err = s.list(c, snapshot, o.UID, q)
 		return err
 	})
 	if err != nil {
@@ -38,9 +38,8 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
-// list opens a page in a snapshot, which the Listing closes.
-func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.Listing, error) {
-	c := snapshot.Conn
+// list opens a page in a snapshot, which the Listing closes. c is the snapshot's connection.
+func (s *Store) list(c *sqlite.Conn, snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.Listing, error) {
 	id, err := s.lookup(c, q.Collection)
 	if err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.
 	}
 	p := newPage(user, id, q, ss.Horizon(q.Now, coll.Modified))
 	if q.Full && coll.share(p.most()) > streamFrom {
-		return p.stream(snapshot, coll.Modified)
+		return p.stream(c, snapshot, coll.Modified)
 	}
 	g := s.pages.New()
 	whole, err := p.gather(c, g)
@@ -67,7 +66,7 @@ func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.
 	case err != nil:
 		return nil, err
 	case !whole:
-		return p.stream(snapshot, coll.Modified)
+		return p.stream(c, snapshot, coll.Modified)
 	}
 	snapshot.Release()
 	return g.Listing(coll.Modified, q), nil
@@ -207,8 +206,7 @@ func (c collection) share(n int) int64 {
 }
 
 // stream counts the page's records first, since the header X-Weave-Records precedes them.
-func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.Listing, error) {
-	c := snapshot.Conn
+func (p *page) stream(c *sqlite.Conn, snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.Listing, error) {
 	n := p.limit
 	if n >= 0 {
 		n++
