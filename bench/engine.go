@@ -120,6 +120,11 @@ func (e *engine) settle(ctx context.Context, file string) error {
 	case e.postgres != nil:
 		return execPostgres(ctx, e.postgres.URL(), `CHECKPOINT`)
 	}
+	return checkpoint(file)
+}
+
+// checkpoint writes a SQLite file's whole log to its tables.
+func checkpoint(file string) error {
 	return withFile(file, func(c *sqlite.Conn) error { return query(c, `PRAGMA wal_checkpoint(TRUNCATE)`, nil) })
 }
 

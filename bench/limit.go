@@ -165,9 +165,7 @@ func openLite(ctx context.Context, migrations func() (migrate.Set, error)) (*lit
 
 func (f *liteFile) close() error { return errors.Join(f.db.Close(), os.RemoveAll(f.dir)) }
 
-func (f *liteFile) settle(ctx context.Context) error {
-	return (&engine{}).settle(ctx, f.db.Path())
-}
+func (f *liteFile) settle(context.Context) error { return checkpoint(f.db.Path()) }
 
 func (f *liteFile) run(ctx context.Context, t tx) error {
 	got := make([][]value, len(t.reads))

@@ -173,8 +173,16 @@ const plainPort = "the port speaks plain HTTP, not TLS: write http:// in the add
 
 // isPlain recognizes http.ErrSchemeMismatch by its text, because this package does not import net/http.
 func isPlain(err error) bool {
+	return strings.HasSuffix(httpText(err), "http: server gave HTTP response to HTTPS client")
+}
+
+// httpText returns the text of an error of http.Client without method and URL, or "" for another error.
+func httpText(err error) string {
 	failed, ok := errors.AsType[*url.Error](err)
-	return ok && failed.Err != nil && strings.HasSuffix(failed.Err.Error(), "http: server gave HTTP response to HTTPS client")
+	if !ok || failed.Err == nil {
+		return ""
+	}
+	return failed.Err.Error()
 }
 
 // closed are net/http's errors for a connection that the other side closed, as of Go 1.26. They are not exported.
@@ -186,6 +194,6 @@ var closed = []string{
 }
 
 func isClosed(err error) bool {
-	failed, ok := errors.AsType[*url.Error](err)
-	return ok && failed.Err != nil && slices.ContainsFunc(closed, func(text string) bool { return strings.Contains(failed.Err.Error(), text) })
+	said := httpText(err)
+	return slices.ContainsFunc(closed, func(text string) bool { return strings.Contains(said, text) })
 }

@@ -73,7 +73,7 @@ func NewTurns(capacity int64, processors int, p Patience) *Turns {
 }
 
 // Turn is a request's permission to use the database, from Acquire to Release. Copies are the same turn; the zero value
-// is none and must not be released.
+// permits nothing and must not be released.
 type Turn struct {
 	client string
 	units  int64

@@ -123,7 +123,7 @@ func (c *comparison) numbers(o, n *node, at pointer) {
 	}
 }
 
-// limit is a bound; a nil value is none.
+// limit is a bound; without a value it bounds nothing.
 type limit struct {
 	value     *big.Rat
 	exclusive bool

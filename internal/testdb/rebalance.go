@@ -94,7 +94,11 @@ func writing(t testing.TB, write func(ctx context.Context, n int) error) (stop f
 
 func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root(t), "docs", "postgresql.md"))
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "postgresql.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,19 +106,6 @@ func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
 		t.Fatalf("docs/postgresql.md does not have the statement %s", sql)
 	}
 	command(t, conn, strings.ReplaceAll(sql, `'worker1.example.org', 5432`, fmt.Sprintf("'%s', %s", worker[0], worker[1])))
-}
-
-func root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	for err == nil && dir != "/" {
-		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
-			return dir
-		}
-		dir = filepath.Dir(dir)
-	}
-	t.Fatal("the test does not run in the repository")
-	return ""
 }
 
 func connect(t testing.TB, url string) *pgx.Conn {

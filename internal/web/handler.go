@@ -45,7 +45,7 @@ type Service struct {
 	Route func(path string) string
 
 	// Routes lists all labels with their methods; see RoutesOf. The handler answers other paths and methods with 404 or
-	// 405. If Routes is nil, the mux does not know them. NoRoutes means that there are none.
+	// 405. If Routes is nil, the mux does not know them. NoRoutes stands for a service without routes.
 	Routes []Route
 
 	// Conditions, if set, returns the condition headers that the request's route applies. The mux refuses others on

@@ -318,7 +318,7 @@ func (n *nodes) isFolder(id string) bool {
 	return folders != nil && (*folders)[id]
 }
 
-// close closes all drivers. The nodes count as loaded, but there are none.
+// close closes all drivers. The nodes count as loaded, and the list is empty.
 func (n *nodes) close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

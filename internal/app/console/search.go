@@ -26,7 +26,7 @@ type results struct {
 	err  error
 }
 
-// showSearch shows all hits, or the queries that the services understand if there are none.
+// showSearch shows all hits, or without hits the queries that the services understand.
 func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	query := strings.TrimSpace(r.Value("q"))
 	view := &service.View{}

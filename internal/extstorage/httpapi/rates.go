@@ -45,7 +45,7 @@ func NewRates(of ext.Rates, now clock.Clock) (*Rates, error) {
 // Clear removes all limits.
 func (r *Rates) Clear() { r.rates.Store(nil) }
 
-// Limits returns the limits, and false if there are none.
+// Limits returns the limits, and false without limits.
 func (r *Rates) Limits() (of ext.Rates, limited bool) {
 	if r := r.rates.Load(); r != nil {
 		return r.of, true

@@ -19,7 +19,7 @@ type browser struct {
 	solved   map[guest.ID]int64 // expiry by session
 }
 
-// changeBrowser runs fn on the browser's counts, new ones if there are none. It forgets offences that expired.
+// changeBrowser runs fn on the browser's counts, or on new counts of an unknown browser. It forgets offences that expired.
 func (h *Hot) changeBrowser(id string, fn func(b *browser, now int64)) {
 	key := "bot:" + id
 	s, now := h.lock(key)

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Choose returns the function that completes names in form fields. It asks own first (nil: there is none), and
+// Choose returns the function that completes names in form fields. It asks own first (may be nil), and
 // otherwise reads the service's list for this kind. It answers nil if nothing lists the kind, or if a
 // containing thing is not named yet.
 func Choose(own service.Chooser, all []operate.Operation) service.Chooser {

@@ -55,7 +55,7 @@ func (g *Guesses) Allow(by Guesser, right bool) (ok bool, s State) {
 }
 
 // Same compares a secret that a client sent with the expected one. Its time depends on neither the expected secret nor
-// its length. No secret equals an empty one, which means that there is none.
+// its length. No secret equals an empty text, which stands for a missing secret.
 func Same(sent, want string) bool {
 	x, y := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1 && want != ""

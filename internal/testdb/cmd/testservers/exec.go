@@ -7,9 +7,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"holdfast/internal/testdb"
 )
 
 // execTest runs a compiled test, as `go test -exec "testservers exec"` does, and appends its processor time to the file
@@ -18,16 +21,12 @@ func execTest(args []string) (code int, err error) {
 	if len(args) == 0 {
 		return 0, errors.New("usage: testservers exec TEST [ARGUMENTS]")
 	}
-	runtime.LockOSThread() // dieWith counts from the end of the thread that starts the program
+	runtime.LockOSThread() // with dieWithParent, the parent is the thread that starts the program
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = dieWithParent()
-	for _, variable := range os.Environ() {
-		// GOGC is for the compiler and the linker. Some tests measure memory.
-		if !strings.HasPrefix(variable, "GOGC=") {
-			cmd.Env = append(cmd.Env, variable)
-		}
-	}
+	// GOGC is for the compiler and the linker. Some tests measure memory.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GOGC=") })
 	// At the end of its patience go test sends SIGQUIT, and the test prints its goroutines.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
@@ -46,20 +45,13 @@ func execTest(args []string) (code int, err error) {
 
 // packageOf returns the import path of a compiled test. go test starts it in the folder of its package.
 func packageOf(test string) string {
-	folder, err := os.Getwd()
+	root, err := testdb.Root()
 	if err != nil {
 		return test
 	}
-	for root := folder; ; root = filepath.Dir(root) {
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			within, err := filepath.Rel(root, folder)
-			if err != nil {
-				return test
-			}
-			return "holdfast/" + filepath.ToSlash(within)
-		}
-		if root == filepath.Dir(root) {
-			return test
-		}
+	folder, err := filepath.Abs(".")
+	if err != nil {
+		return test
 	}
+	return "holdfast" + filepath.ToSlash(strings.TrimPrefix(folder, root))
 }
