@@ -46,6 +46,11 @@ func goTest(args []string) (code int, err error) {
 		return 0, err
 	}
 	times, reading := printTests(os.Stdout, out)
+	for i := range times {
+		if times[i].Test == "" {
+			times[i].Again = &testRun{Flags: withoutPackages(args), Env: os.Environ()}
+		}
+	}
 	err = cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code, err = max(exit.ExitCode(), 1), nil // -1 if ended by a signal
@@ -56,15 +61,32 @@ func goTest(args []string) (code int, err error) {
 	return code, appendTimes(times)
 }
 
+// withoutPackages returns go test's arguments up to the first package. The value of a flag follows "=", as in -p=1.
+func withoutPackages(args []string) []string {
+	for i, a := range args {
+		if !strings.HasPrefix(a, "-") {
+			return args[:i]
+		}
+	}
+	return args
+}
+
 // packageLimit ends the tests of a package that hangs, on an idle machine. Several packages run at once.
 const packageLimit = 20 * time.Minute
 
 // took is how long a package or a test took.
 type took struct {
 	Package string
-	Test    string  // "" for the whole package
-	Seconds float64 // until its last test ended, without compiling
-	CPU     float64 // processor seconds of a package, in a line of its own
+	Test    string   // "" for the whole package
+	Seconds float64  // until its last test ended, without compiling
+	CPU     float64  // processor seconds of a package, in a line of its own
+	Again   *testRun // how to test the package again; nil in other lines
+}
+
+// testRun is a run of go test.
+type testRun struct {
+	Flags []string // without the packages
+	Env   []string
 }
 
 // printTests reads events and prints the lines that a person needs. It returns the times of packages and of top-level tests.
@@ -167,8 +189,8 @@ const (
 	slowTests    = 10
 )
 
-// summary prints the slowest packages and tests, and returns the processor seconds of each package.
-func summary(w io.Writer, path string) (used map[string]float64, err error) {
+// readTimes reads the file that appendTimes writes. It returns no times if the file does not exist.
+func readTimes(path string) (times []took, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil // the command ran no tests
@@ -177,19 +199,36 @@ func summary(w io.Writer, path string) (used map[string]float64, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	used = map[string]float64{}
-	busy := 0.0
-	var packages, tests []took
 	for lines := json.NewDecoder(f); ; {
 		var t took
 		if err := lines.Decode(&t); errors.Is(err, io.EOF) {
-			break
+			return times, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
+		times = append(times, t)
+	}
+}
+
+// processorTimes returns the processor seconds of each package.
+func processorTimes(times []took) (used map[string]float64) {
+	used = map[string]float64{}
+	for _, t := range times {
+		if t.CPU > 0 {
+			used[t.Package] += t.CPU // twice if some of its tests run with the race detector
+		}
+	}
+	return used
+}
+
+// summary prints the slowest packages and tests.
+func summary(w io.Writer, times []took) error {
+	used := processorTimes(times)
+	busy := 0.0
+	var packages, tests []took
+	for _, t := range times {
 		switch {
 		case t.CPU > 0:
-			used[t.Package] += t.CPU // twice if some of its tests run with the race detector
 			busy += t.CPU
 		case t.Test != "":
 			tests = append(tests, t)
@@ -216,6 +255,6 @@ func summary(w io.Writer, path string) (used map[string]float64, err error) {
 	for _, t := range tests[:min(slowTests, len(tests))] {
 		fmt.Fprintf(&text, "%7.1f s  %s %s\n", t.Seconds, t.Package, t.Test)
 	}
-	_, err = io.WriteString(w, text.String()+"\n")
-	return used, err
+	_, err := io.WriteString(w, text.String()+"\n")
+	return err
 }
