@@ -74,7 +74,7 @@ func TestParts(t *testing.T) {
 		"buckets":       {22, 22, "s3 mixed, 1 MiB | ENGINE | 2"},
 		"memory":        {4, 4, "commits 250 × 500 B | ENGINE"},
 		"start":         {1, 1, "ENGINE"},
-		"neighbour":     {1, 1, "guest | ENGINE | guest search map | 300"},
+		"neighbour":     {1, 1, "ext list 100, values | ENGINE"},
 		"rows":          {4, 4, "2,200 | 200 | 1 | ENGINE"},
 		"extrows":       {3, 3, "2,000 | 100 | 20 | ENGINE"},
 		"disk":          {11, 11, "object on a storage node | ENGINE | 40"},
@@ -92,7 +92,7 @@ func TestParts(t *testing.T) {
 				if testdb.SQLite(t); engine == "postgres" {
 					testdb.Postgres(t) // skips without a server
 				}
-				text := measured(t, "-engines", engine, "-parts", part, "-rows", "1e3,2e3", "-works", map[string]string{"neighbour": "map"}[part])
+				text := measured(t, "-engines", engine, "-parts", part, "-rows", "1e3,2e3", "-works", map[string]string{"neighbour": "ext list 100, values"}[part])
 				wantRows(t, text, n, strings.ReplaceAll(want.row, "ENGINE", engine))
 			})
 		}

@@ -65,24 +65,21 @@ type s3Load struct {
 }
 
 func newBuckets(n *size) *s3Load {
-	return &s3Load{size: n, key: holdfastKey("main"), access: map[*server]credentials{}, mixed: map[string]map[int]*mixed{}, data: sync.OnceValue(func() []byte {
+	return &s3Load{size: n, key: holdfastKey, access: map[*server]credentials{}, mixed: map[string]map[int]*mixed{}, data: sync.OnceValue(func() []byte {
 		return []byte(workload.Body(0, 0, max(n.large, s3Middle)))
 	})}
 }
 
-func holdfastKey(account string) func(s *server) (string, sigv4test.Signer, error) {
-	return func(s *server) (string, sigv4test.Signer, error) {
-		var out string
-		err := s.until(context.Background(), func() (err error) { // the server creates the account after its start
-			out, err = s.command(context.Background(), "buckets", "keys", "list", account, "--secrets")
-			return err
-		})
-		if err != nil {
-			return "", sigv4test.Signer{}, err
+// holdfastKey returns the access key of the account that the server creates after its start.
+func holdfastKey(s *server) (listen string, key sigv4test.Signer, err error) {
+	err = s.until(context.Background(), func() error {
+		out, err := s.command(context.Background(), "buckets", "keys", "list", "main", "--secrets")
+		if err == nil {
+			key, err = workload.ReadKey(out)
 		}
-		key, err := workload.ReadKey(out)
-		return s.buckets, key, err
-	}
+		return err
+	})
+	return s.buckets, key, err
 }
 
 // owner returns the same credentials for any number. Large bodies are not hashed, because clients stream them.

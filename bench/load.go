@@ -23,18 +23,22 @@ type load struct {
 	service
 
 	part    string
-	spanner bool // also measured on the Spanner emulator
+	spanner bool     // also measured on the Spanner emulator
+	attacks []string // works with which a client attacks a neighbour; see measureNeighbours
 	bare    func(ctx context.Context, o *options, e *engine, owners int) (*bare, error)
 }
 
 func loads(n *size) []load {
 	sync, ext, buckets := newSync(n), extLoad{}, newBuckets(n)
 	return []load{
-		{service: sync, part: "load", spanner: true, bare: sync.bare},
-		{service: ext, part: "ext", bare: ext.bare},
+		{service: sync, part: "load", spanner: true, bare: sync.bare, attacks: []string{workList, workPost}},
+		{service: ext, part: "ext", bare: ext.bare, attacks: []string{workExtList, workExtBulk}},
 		{service: buckets, part: "buckets", bare: buckets.bare},
 	}
 }
+
+// do sends a connection's i-th request, and checks the answer.
+type do func(ctx context.Context, c *caller, i int) error
 
 // operation is what each connection repeats.
 type operation struct {
@@ -43,7 +47,7 @@ type operation struct {
 	// least and most limit the number of connections.
 	least, most int
 
-	do func(ctx context.Context, c *caller, i int) error
+	do do
 	// settle waits for the server's background work; may be nil.
 	settle func(ctx context.Context, s *server) error
 	// prepare creates data that a round uses up, so a round sends a fixed number of requests on each connection; may be

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,8 @@ import (
 )
 
 // TestFloodedNeighbours checks that other accounts and guests are served, never with 503, while an account lists long
-// keys and a guest searches on many connections without a pause.
+// keys and a guest searches on many connections without a pause. It logs their latencies, with FAULT_ROUNDS=10 from ten
+// times as many requests.
 func TestFloodedNeighbours(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -70,21 +72,28 @@ func floodedNeighbours(t *testing.T, data string, vars ...string) {
 			return f.send(f.guestRequest(ctx, guests[0], http.MethodPost, "/search/map", `{"country":"AT"}`))
 		},
 	} {
+		took := map[string][]time.Duration{}
 		stop := f.flood(name, attack)
-		for i := range 20 {
+		for i := range 20 * min(harness.Number(t, "FAULT_ROUNDS", 1), 10) {
 			for what, r := range map[string]*http.Request{
 				"an object":          f.s3Request(t.Context(), 1, http.MethodGet, "/neighbour/small", ""),
 				"a write":            f.s3Request(t.Context(), 1, http.MethodPut, "/neighbour/small", "small"),
 				"a guest's wishlist": f.guestRequest(t.Context(), guests[1], http.MethodGet, "/wishlist", ""),
 				"a guest's wish": f.guestRequest(t.Context(), guests[1], http.MethodPost, "/wishlist",
-					guest.Wish(len(name)*1000+i)),
+					guest.Wish(len(name)*1000+int(i%20))),
 			} {
+				begun := time.Now()
 				if status, err := f.send(r); err != nil || status >= http.StatusMultipleChoices {
 					t.Errorf("%s: neighbour's %s: %d, %v", name, what, status, err)
 				}
+				took[what] = append(took[what], time.Since(begun))
 			}
 		}
 		stop()
+		for what, all := range took {
+			slices.Sort(all)
+			t.Logf("beside %s: %s: median %v, p99 %v of %d requests", name, what, all[len(all)/2], all[len(all)*99/100], len(all))
+		}
 	}
 }
 
