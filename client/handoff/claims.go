@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Claims are the content of a token.
@@ -42,7 +44,8 @@ const (
 	MaxLife  = 30 * time.Minute
 	MaxToken = 1024 // bytes
 
-	maxText   = 64 // characters in a text claim
+	maxText   = 64  // characters in a text claim
+	maxItem   = 256 // bytes of UTF-8 in an item ID
 	maxPeople = 99 // guests or rooms
 	digest    = 32 // bytes
 	dateForm  = time.DateOnly
@@ -51,7 +54,7 @@ const (
 // Check returns an error that names the first invalid claim.
 func (c *Claims) Check() error {
 	texts := []struct{ name, value string }{
-		{"ID", c.ID}, {"session", c.Session}, {"tenant", c.Tenant}, {"property", c.Property}, {"currency", c.Currency}, {"locale", c.Locale},
+		{"ID", c.ID}, {"session", c.Session}, {"tenant", c.Tenant}, {"currency", c.Currency}, {"locale", c.Locale},
 	}
 	for _, t := range texts {
 		if !isText(t.value) {
@@ -80,12 +83,17 @@ func (c *Claims) Check() error {
 func (c *Claims) checkStay() error {
 	if len(c.Payload) != 0 {
 		switch {
+		case !isItem(c.Property):
+			return fmt.Errorf("property: expected 1 to %d bytes of UTF-8 without control characters", maxItem)
 		case len(c.Payload) != digest:
 			return errors.New("payload: expected a digest of 32 bytes, or none")
 		case c.CheckIn != "" || c.CheckOut != "" || c.Adults != 0 || c.Children != 0 || c.Rooms != 0:
 			return errors.New("payload: expected no stay beside it")
 		}
 		return nil
+	}
+	if !isText(c.Property) {
+		return fmt.Errorf("property: expected 1 to %d printable ASCII characters without spaces", maxText)
 	}
 	in, err1 := parseDate(c.CheckIn)
 	out, err2 := parseDate(c.CheckOut)
@@ -108,6 +116,11 @@ func (c *Claims) checkStay() error {
 
 // isText reports whether s is a valid text claim.
 func isText(s string) bool { return isPrintable(s, maxText) }
+
+// isItem reports whether s is a valid item ID. The server's rule is stricter: it knows which characters are printable.
+func isItem(s string) bool {
+	return s != "" && len(s) <= maxItem && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
 
 // isPrintable reports whether s is 1 to maxLength printable ASCII characters without spaces.
 func isPrintable(s string, maxLength int) bool {

@@ -1,6 +1,7 @@
 package handoff
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,13 @@ func (s *Signer) payload(c *Claims) ([]byte, error) {
 	} else {
 		j.Property, j.CheckIn, j.CheckOut, j.Adults, j.Children, j.Rooms = c.Property, c.CheckIn, c.CheckOut, c.Adults, &c.Children, c.Rooms
 	}
-	return json.Marshal(j)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // an item ID of 256 "&" would exceed MaxJWT
+	if err := e.Encode(j); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // Sign returns a JWT. The times in the claims must be whole seconds.

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"holdfast/internal/ident"
 )
@@ -49,19 +51,33 @@ func (p *Profile) EventType(kind string) string {
 	return p.Types + kind
 }
 
-// ItemPattern matches text item IDs, which need no escaping in a path.
-const ItemPattern = `^[A-Za-z0-9][A-Za-z0-9._~:-]{0,63}$`
+// MaxItem is the maximum length of an item ID, in bytes of UTF-8.
+const MaxItem = 256
 
-var itemForm = regexp.MustCompile(ItemPattern)
+const expectedItem = "expected 1 to 256 bytes of printable UTF-8, without control characters, and not . or .., which URLs cannot contain"
 
-const expectedItem = "expected 1 to 64 letters, digits and . _ ~ : - that begin with a letter or a digit"
+// The joiners, which scripts such as Persian and composed emoji need. unicode.IsPrint refuses them.
+const (
+	zeroWidthNonJoiner = '\u200c'
+	zeroWidthJoiner    = '\u200d'
+)
+
+// isItem reports whether text is a text item ID. IDs are compared byte by byte: two normalization forms of a text are
+// two IDs. "." and ".." are refused because browsers resolve these segments in a path, even if they are escaped
+// (https://url.spec.whatwg.org/#double-dot-path-segment).
+func isItem(text string) bool {
+	if text == "" || len(text) > MaxItem || text == "." || text == ".." || !utf8.ValidString(text) {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) && c != zeroWidthNonJoiner && c != zeroWidthJoiner })
+}
 
 // ParseItem returns an item ID as stored; ok is false if it is not valid.
 func (p *Profile) ParseItem(text string) (string, bool) {
 	if p.IsHotel() || !p.Texts {
 		return ident.ParseUUID(text)
 	}
-	return text, itemForm.MatchString(text)
+	return text, isItem(text)
 }
 
 // ExpectedItem describes a valid item ID in errors.

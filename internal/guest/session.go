@@ -114,7 +114,7 @@ func (s *Service) AddViewed(ctx context.Context, id ID, tenant, item string) (Vi
 	if v.ItemID, ok = s.opts.Profile.ParseItem(item); !ok {
 		return v, BadMember(s.opts.Profile.ExpectedItem(), s.opts.Profile.Member())
 	}
-	return v, s.push(ctx, id, RecentlyViewed, v.ItemID, v)
+	return v, s.push(ctx, id, RecentlyViewed, ItemKey(v.ItemID), v) // keys have no spaces
 }
 
 // push encodes and stores an item.

@@ -122,6 +122,9 @@ const malformed = (): HandoffTokenError => new HandoffTokenError("malformed", "n
 const isKeyId = (v: unknown): v is string => typeof v === "string" && /^[A-Za-z0-9_-]{1,32}$/.test(v);
 const isText = (v: unknown, most = 64): v is string => typeof v === "string" && v.length <= most && /^[!-~]+$/.test(v);
 
+// Item IDs have up to 256 bytes of UTF-8.
+const isItem = (v: unknown): v is string => typeof v === "string" && !/[\u0000-\u001f\u007f-\u009f]/.test(v) && v !== "" && new TextEncoder().encode(v).length <= 256;
+
 /** Decodes only canonical base64url without padding: atob ignores unused bits and spaces. */
 function decode(text: unknown): Bytes | undefined {
   if (typeof text !== "string" || !/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) return undefined;
@@ -176,7 +179,7 @@ function readSubject(c: Members): Omit<HandoffStayClaims, keyof CommonClaims> | 
   const { propertyId, checkIn, checkOut, adults, children, rooms, itemId, payload } = c;
   if (itemId !== undefined || payload !== undefined) {
     const none = [propertyId, checkIn, checkOut, adults, children, rooms].every((v) => v === undefined);
-    if (!none || !isText(itemId) || !isDigest(payload)) throw malformed();
+    if (!none || !isItem(itemId) || !isDigest(payload)) throw malformed();
     return { itemId, payload };
   }
   const counts = isCount(adults, 1) && isCount(children, 0) && isCount(rooms, 1);

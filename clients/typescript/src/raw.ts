@@ -107,9 +107,15 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Replaces {NAME} in a path by its encoded value. */
+/** Replaces {NAME} in a path by its encoded value. fetch would resolve "." and "..", even escaped, to another path. */
 function fill(path: string, values: Values = {}): string {
-  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = String(values[name]);
+    if (value === "." || value === "..") {
+      throw new TypeError(`${name}: expected a text other than "." and "..", which a path cannot contain`);
+    }
+    return encodeURIComponent(value);
+  });
 }
 
 /** Encodes parameters; lists repeat the name, and undefined members are left out. */

@@ -23,7 +23,7 @@ type Profiles struct {
 type ProfileConfig struct {
 	EventPrefix string `toml:"event_prefix" doc:"Event type prefix ending in a dot, e.g. shop.guest. (hotel profile: melmastoon.bff.consumer.)"`
 	EventSource string `toml:"event_source" doc:"Event source, a URI reference. Empty: guest.event_source."`
-	Items       string `toml:"items" doc:"Item ID format: uuid, or text, e.g. sku-4711: 1 to 64 letters, digits and . _ ~ : - starting with a letter or digit. Empty: text."`
+	Items       string `toml:"items" doc:"Item ID format: uuid, or text, e.g. sku-4711: 1 to 256 bytes of printable UTF-8. Empty: text."`
 	MaxQuantity int    `toml:"max_quantity" doc:"Maximum quantity per wishlist entry. 0: entries carry no quantity."`
 	Payload     string `toml:"payload" doc:"JSON Schema (Draft 2020-12) for handoff payloads, e.g. cart entries. It must exclude data that identifies guests. Empty: no handoffs."`
 	Criteria    string `toml:"criteria" doc:"JSON Schema (Draft 2020-12) for search criteria. Searches are stored and published, so it must exclude data that identifies guests; free text belongs in the member text, which is not published. Empty: no search."`

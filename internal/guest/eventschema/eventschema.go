@@ -125,7 +125,7 @@ func (b builder) itemID() object {
 	if b.profile.IsHotel() || !b.profile.Texts {
 		return uuid()
 	}
-	return object{"type": "string", "pattern": guest.ItemPattern}
+	return object{"type": "string", "minLength": 1, "maxLength": guest.MaxItem}
 }
 
 // withQuantity adds the quantity, in profiles that have it, to members and returns them.

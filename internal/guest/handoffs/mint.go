@@ -3,6 +3,7 @@ package handoffs
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
@@ -90,9 +91,14 @@ func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 		return r, err
 	}
 	e.ID, e.At = m.Event, now
-	url := strings.NewReplacer("{tenantId}", h.Tenant, "{propertyId}", h.Item, "{itemId}", h.Item, "{token}", token).Replace(m.Site)
-	return Minting{Minted{h.ID, token, url, h.Expires}, h, e}, nil
+	item := escapeItem(h.Item)
+	site := strings.NewReplacer("{tenantId}", h.Tenant, "{propertyId}", item, "{itemId}", item, "{token}", token).Replace(m.Site)
+	return Minting{Minted{h.ID, token, site, h.Expires}, h, e}, nil
 }
+
+// escapeItem escapes an item ID for any part of a URL. QueryEscape writes a space as a plus sign, which is a plus sign in
+// a path.
+func escapeItem(item string) string { return strings.ReplaceAll(url.QueryEscape(item), "+", "%20") }
 
 // ClaimsOf returns the claims that a handoff's token contains.
 func ClaimsOf(h Handoff) handoff.Claims {

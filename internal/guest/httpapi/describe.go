@@ -86,7 +86,7 @@ func (d *describer) require(name string, members ...string) {
 func (d *describer) items() {
 	form := object{"type": "string", "description": "A UUID.", "pattern": uuidPattern}
 	if d.profile.Texts {
-		form = object{"type": "string", "description": "Item ID, e.g. sku-4711.", "pattern": guest.ItemPattern}
+		form = object{"type": "string", "description": "Item ID, e.g. sku-4711: up to 256 bytes of printable UTF-8, compared byte by byte.", "minLength": 1, "maxLength": guest.MaxItem}
 	}
 	d.schemas["PropertyID"] = form
 	for _, name := range slices.Sorted(maps.Keys(d.schemas)) {

@@ -104,7 +104,7 @@ func (x *exchange) addWish() error {
 		shown.Tenant = spelled(r.Wish.Tenant, w.Tenant)
 		a, err := jsonAnswer(status, x.viewOf(shown))
 		if added {
-			a.Location = prefix + "wishlist/" + r.Wish.Item
+			a.Location = prefix + "wishlist/" + url.PathEscape(r.Wish.Item)
 		}
 		return a, err
 	})

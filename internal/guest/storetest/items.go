@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ func itemChecks() []check {
 	return []check{
 		{"List", itemList},
 		{"Quantity", itemQuantity},
+		{"Bytes", itemBytes},
 		{"Handoff", itemHandoff},
 		{"StayOrPayload", stayOrPayload},
 	}
@@ -86,6 +89,49 @@ func itemList(_ *testing.T, u *user) {
 	suite.Equal(u.t, "removed", []bool{remove("sku-4711"), remove("sku-4711"), remove("sku")}, []bool{true, false, false})
 	again := add("sku-4711", 7).Wish
 	suite.Equal(u.t, "revived", []any{again.ID, again.Item, again.Quantity}, []any{a.ID, "sku-4711", 7})
+}
+
+// itemBytes checks that item IDs are stored and compared byte by byte.
+func itemBytes(_ *testing.T, u *user) {
+	u = u.in(shop)
+	u.ring()
+	ids := []string{
+		"é", "e\u0301", "É", "a/b", "%2F", " ", " a", "a ", "'; --", `\`, `"`, "%s_%", "שלום", "👩\u200d🚀", "می\u200cخواهم", "\u0301",
+		strings.Repeat("a", guest.MaxItem), strings.Repeat("a", guest.MaxItem-1), strings.Repeat("😀", guest.MaxItem/4), property(1),
+	}
+	for _, id := range ids {
+		suite.Equal(u.t, id, u.add(shopItem(id, 1)).Item, id)
+		m := u.newMint(time.Minute)
+		m.Handoff.Item, m.Site = id, "https://book.example/{itemId}?i={itemId}#{token}"
+		again := m
+		h, err := u.tryMint(m)
+		suite.Must(u.t, "Mint", err)
+		o, err := u.h.Store.Mint(u.t.Context(), again)
+		suite.Must(u.t, "Mint again", err)
+		site, err := url.Parse(o.Result.URL)
+		suite.Must(u.t, "Parse", err)
+		suite.Equal(u.t, "in the redirect", []string{site.Path, site.Query().Get("i")}, []string{"/" + id, id})
+		consumed, _ := u.consume(attempt(h, "checkout", "a"))
+		suite.Equal(u.t, "handed over", consumed.Item, id)
+	}
+	var got []string
+	for _, w := range u.wishes(7) {
+		got = append(got, w.Item)
+	}
+	slices.Reverse(got)
+	suite.Equal(u.t, "listed", got, ids)
+	for _, e := range u.h.Events(u.t, u.session) {
+		var payload struct {
+			ItemID string `json:"itemId"`
+		}
+		suite.Must(u.t, "Unmarshal", json.Unmarshal(e.Payload, &payload))
+		if !slices.Contains(ids, payload.ItemID) {
+			u.t.Errorf("an event has the item %q", payload.ItemID)
+		}
+	}
+	if _, err := u.tryAdd(shopItem(strings.Repeat("a", guest.MaxItem+1), 1)); err == nil {
+		u.t.Error("the database stores an ID of 257 bytes")
+	}
 }
 
 func itemQuantity(_ *testing.T, u *user) {
