@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"holdfast/internal/checksum"
 )
@@ -50,47 +51,39 @@ type Result struct {
 
 // Body returns a reader for the signed request's body. The error is an *Error.
 func (s *Signed) Body(body io.Reader, o BodyOptions) (*Body, error) {
-	d, err := s.request.parseDeclared(s.payload, o.IgnoreChecksums)
+	c, err := s.Coding()
 	if err != nil {
 		return nil, err
 	}
-	return newBody(d, s.request.ContentLength, body, o, &chain{claim: s.claim, key: s.key, previous: s.claim.provided})
+	return c.Body(body, o)
 }
 
 // NewBody returns a reader for an anonymous request's body.
 func NewBody(r Request, body io.Reader, o BodyOptions) (*Body, error) {
-	p := payload{mode: modeUnsigned}
-	if value, ok := r.header("x-amz-content-sha256"); ok {
-		var err error
-		if p, err = parsePayload(value); err != nil {
-			return nil, err
-		}
-		if p.mode.hasSignatures() {
-			return nil, refuse(Unsupported, "a request that is not signed cannot have a body in signed chunks")
-		}
-	}
-	d, err := r.parseDeclared(p, o.IgnoreChecksums)
+	c, err := r.Coding()
 	if err != nil {
 		return nil, err
 	}
-	return newBody(d, r.ContentLength, body, o, nil)
+	return c.Body(body, o)
 }
 
 // NewFormBody returns a reader for a form upload's file. fields, with lower-case names, may contain content-md5 and
-// checksums.
+// checksums. A file is never in chunks, and a SHA-256 in x-amz-content-sha256 is ignored.
 func NewFormBody(fields map[string]string, file io.Reader, o BodyOptions) (*Body, error) {
 	h := make(http.Header, len(fields))
 	for name, value := range fields {
-		h.Add(name, value)
+		if name != "x-amz-content-sha256" || strings.HasPrefix(value, streaming) {
+			h.Add(name, value)
+		}
 	}
-	d, err := Request{Header: h, ContentLength: -1}.parseDeclared(payload{mode: modeUnsigned}, o.IgnoreChecksums)
+	c, err := Request{Header: h, ContentLength: -1}.coding(payload{mode: modeUnsigned}, nil)
 	if err != nil {
 		return nil, err
 	}
-	return newBody(d, -1, file, o, nil)
+	return c.Body(file, o)
 }
 
-func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions, c *chain) (*Body, error) {
+func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions) (*Body, error) {
 	if d.size > o.MaxSize {
 		return nil, tooLarge(o)
 	}
@@ -103,7 +96,7 @@ func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions, c
 	}
 	// For an empty object, minio-go announces signed chunks but sends none. The size is in a signed header.
 	if d.mode.isChunked() && !(d.mode == modeChunks && d.size == 0 && contentLength == 0) {
-		b.chunks = newChunkReader(source, d, o.MaxSize, c)
+		b.chunks = newChunkReader(source, d, o.MaxSize)
 		b.source = b.chunks
 	}
 	return b, nil

@@ -38,14 +38,15 @@ type chunkReader struct {
 	err      error
 }
 
-func newChunkReader(r io.Reader, d declared, maxSize int64, c *chain) *chunkReader {
+func newChunkReader(r io.Reader, d declared, maxSize int64) *chunkReader {
 	// Large reads bypass the buffer, which only needs to hold lines.
 	reader := &chunkReader{r: bufio.NewReaderSize(r, 4096), declared: d, budget: maxSize}
 	if d.size >= 0 {
 		reader.budget = d.size
 	}
 	if d.mode.hasSignatures() {
-		reader.chain, reader.hash = c, sha256.New()
+		chain := *d.chain // each body begins at the signature of the request
+		reader.chain, reader.hash = &chain, sha256.New()
 	}
 	return reader
 }

@@ -27,7 +27,7 @@ func TestBodyOnIdleCores(t *testing.T) {
 				"late EOF": iotest.DataErrReader,
 			} {
 				for _, declared := range []int64{int64(size), -1} {
-					b, err := newBody(declaredOf(declared, sum), declared, of(bytes.NewReader(data)), BodyOptions{MaxSize: 4 << 20, Cores: cores}, nil)
+					b, err := newBody(declaredOf(declared, sum), declared, of(bytes.NewReader(data)), BodyOptions{MaxSize: 4 << 20, Cores: cores})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -46,7 +46,7 @@ func TestBodyOnIdleCores(t *testing.T) {
 }
 
 func declaredOf(size int64, sums ...checksum.Checksum) declared {
-	return declared{payload: payload{mode: modeUnsigned}, size: size, sums: sums}
+	return declared{Coding: Coding{payload: payload{mode: modeUnsigned}, size: size}, sums: sums}
 }
 
 // readClobbering overwrites its buffer after each read.
@@ -81,7 +81,7 @@ func TestErrorOfBodyOnIdleCore(t *testing.T) {
 	broken := errors.New("broken")
 	cores := coresOf(1)
 	source := io.MultiReader(bytes.NewReader(make([]byte, 200<<10)), iotest.ErrReader(broken))
-	b, err := newBody(declaredOf(1<<20), 1<<20, source, BodyOptions{MaxSize: 1 << 20, Cores: cores}, nil)
+	b, err := newBody(declaredOf(1<<20), 1<<20, source, BodyOptions{MaxSize: 1 << 20, Cores: cores})
 	if err != nil {
 		t.Fatal(err)
 	}

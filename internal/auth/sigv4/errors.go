@@ -29,7 +29,8 @@ const (
 	UnknownKey         // (AccessKeyID)
 	Mismatch           // (AccessKeyID, Signature, StringToSign, CanonicalRequest; Headers if a signed header is missing)
 	MissingLength
-	InvalidLength
+	InvalidLength // x-amz-decoded-content-length
+	Contradiction // between headers that describe the body (Header, Value)
 	TooLarge
 	TooSmall       // below the policy's content-length-range
 	Incomplete     // the connection broke
@@ -72,7 +73,8 @@ var kinds = [numKinds]kindOf{
 	UnknownKey:             {"unknown key", "InvalidAccessKeyId", errcode.Denied},
 	Mismatch:               {"signature mismatch", "SignatureDoesNotMatch", errcode.Denied},
 	MissingLength:          {"missing length", "MissingContentLength", errcode.Invalid},
-	InvalidLength:          {"invalid length", "InvalidArgument", errcode.Invalid},
+	InvalidLength:          {"invalid length", "MissingContentLength", errcode.Invalid},
+	Contradiction:          {"contradiction", "InvalidArgument", errcode.Invalid},
 	TooLarge:               {"too large", "EntityTooLarge", errcode.TooLarge},
 	TooSmall:               {"too small", "EntityTooSmall", errcode.Invalid},
 	Incomplete:             {"incomplete body", "IncompleteBody", errcode.Invalid},
@@ -117,6 +119,7 @@ type Error struct {
 	Headers                          []string
 	Expected, Computed               string
 	Field                            string // of a form
+	Header, Value                    string
 }
 
 func (e *Error) Error() string {

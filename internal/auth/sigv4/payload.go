@@ -15,6 +15,7 @@ const (
 	signedChunks          = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 	signedChunksTrailer   = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
 	unsignedChunksTrailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+	streaming             = "STREAMING-" // begins all modes with chunks
 )
 
 // mode says how the signature protects the body.
@@ -49,7 +50,7 @@ func parsePayload(value string) (payload, error) {
 	case unsignedChunksTrailer:
 		return payload{mode: modeUnsignedChunks}, nil
 	}
-	if strings.HasPrefix(value, "STREAMING-") {
+	if strings.HasPrefix(value, streaming) {
 		return payload{}, refuse(Unsupported, "this payload mode of x-amz-content-sha256 is not supported: use %s, %s or %s", signedChunks, signedChunksTrailer, unsignedChunksTrailer)
 	}
 	if len(value) != 64 || !isLowerHex(value) {
@@ -60,37 +61,20 @@ func parsePayload(value string) (payload, error) {
 
 // declared is everything that a request declares about its body.
 type declared struct {
-	payload
-	size     int64                // object size, or -1
-	md5      string               // 16 bytes, or ""
-	sums     []checksum.Checksum  // checksums in the header
-	trailers []checksum.Algorithm // announced in x-amz-trailer; the values follow the body
+	Coding
+	md5  string              // 16 bytes, or ""
+	sums []checksum.Checksum // checksums in the header
 }
 
-func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err error) {
-	d.payload, d.size = p, r.ContentLength
-	if p.mode.isChunked() {
-		if d.size, err = decodedLength(r, p.mode); err != nil {
-			return d, err
-		}
-	}
-	if d.md5, err = parseMD5(r.Header); err != nil {
+func (c Coding) declare(ignoreChecksums bool) (d declared, err error) {
+	d.Coding = c
+	if d.md5, err = parseMD5(c.request.Header); err != nil || ignoreChecksums {
 		return d, err
 	}
-	if !ignoreChecksums {
-		if d.sums, err = parseChecksums(r.Header); err != nil {
-			return d, err
-		}
+	if d.sums, err = parseChecksums(c.request.Header); err != nil {
+		return d, err
 	}
-	if p.mode.hasTrailer() {
-		if d.trailers, err = parseTrailerNames(r.Header); err != nil {
-			return d, err
-		}
-	}
-	if !ignoreChecksums {
-		err = d.checkAlgorithm(r.Header)
-	}
-	return d, err
+	return d, d.checkAlgorithm(c.request.Header)
 }
 
 // checkAlgorithm allows only one checksum. If x-amz-sdk-checksum-algorithm is present, a checksum with that algorithm is
@@ -112,23 +96,6 @@ func (d *declared) checkAlgorithm(h http.Header) error {
 		return refuse(InvalidChecksum, "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found")
 	}
 	return nil
-}
-
-// decodedLength returns the object size of a chunked body. The JavaScript SDK does not know it for streams sent with
-// Transfer-Encoding: chunked.
-func decodedLength(r Request, m mode) (int64, error) {
-	value, present, ok := single(r.Header, "X-Amz-Decoded-Content-Length")
-	switch {
-	case !present && m == modeUnsignedChunks && r.ContentLength < 0:
-		return -1, nil
-	case !present:
-		return 0, refuse(MissingLength, "a body in chunks must have an x-amz-decoded-content-length header")
-	}
-	n, err := strconv.ParseUint(value, 10, 63)
-	if err != nil || !ok {
-		return 0, refuse(InvalidLength, "x-amz-decoded-content-length must be a whole number")
-	}
-	return int64(n), nil
 }
 
 func parseMD5(h http.Header) (string, error) {

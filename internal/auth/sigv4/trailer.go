@@ -25,10 +25,12 @@ func (c *chunkReader) readTrailer() error {
 	for empty := 0; ; {
 		complete := len(c.sums) == len(c.declared.trailers) && !unsigned
 		line, err := c.line()
-		if complete && errors.Is(err, io.EOF) {
+		switch {
+		case complete && errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, io.EOF): // the request is complete
+			return malformedTrailer()
+		case err != nil:
 			return endedEarly(err)
 		}
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
@@ -38,7 +40,7 @@ func (c *chunkReader) readTrailer() error {
 		case line == "" && empty < 2:
 			empty++
 		case !ok || complete:
-			return refuse(MalformedTrailer, "the trailer must have what x-amz-trailer announces, and its signature if the body is signed")
+			return malformedTrailer()
 		case name == trailerSignature && len(c.sums) == len(c.declared.trailers):
 			sum := sha256.Sum256(text)
 			if err := c.chain.verify(labelTrailer, hex.EncodeToString(sum[:]), value); err != nil {
@@ -60,7 +62,7 @@ func (c *chunkReader) addTrailer(name, value string) error {
 	a, known := checksum.ParseAlgorithm(suffix)
 	again := slices.ContainsFunc(c.sums, func(sum checksum.Checksum) bool { return sum.Algorithm == a })
 	if !ok || !known || again || !slices.Contains(c.declared.trailers, a) {
-		return refuse(MalformedTrailer, "the trailer must have what x-amz-trailer announces, and its signature if the body is signed")
+		return malformedTrailer()
 	}
 	sum, ok := checksum.Parse(a, value)
 	if !ok {
@@ -68,4 +70,8 @@ func (c *chunkReader) addTrailer(name, value string) error {
 	}
 	c.sums = append(c.sums, sum)
 	return nil
+}
+
+func malformedTrailer() *Error {
+	return refuse(MalformedTrailer, "the trailer must contain the checksum that x-amz-trailer announces, and its signature if the body is signed")
 }

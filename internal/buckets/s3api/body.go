@@ -65,6 +65,19 @@ func storedChecksum(c checksum.Checksum) buckets.Checksum {
 // bodyErrors are the S3 errors for bodies that cannot be read.
 var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errTimeout, Cut: errIncomplete}
 
+// parseCoding decides how the body is coded. As in S3 (versitygw issue 1601), only uploads may be in chunks.
+func (x *request) parseCoding() (err error) {
+	if x.signed != nil {
+		x.coding, err = x.signed.Coding()
+	} else {
+		x.coding, err = sigv4.FromHTTP(x.in).Coding()
+	}
+	if err == nil && x.coding.IsChunked() && (!x.op.chunks || x.isCopy()) {
+		err = invalidRequest("The value of x-amz-content-sha256 header is invalid.")
+	}
+	return err
+}
+
 // source prepares to read the body, and returns its size without chunk framing, or -1. It starts no read. The signature
 // covers the body, so a body that was changed fails at its end.
 func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
@@ -72,14 +85,11 @@ func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
 	if o.MaxSize == 0 {
 		o.MaxSize = maxObject
 	}
-	o.Cores = x.Cores
-	var body *sigv4.Body
-	var err error
-	if x.signed != nil {
-		body, err = x.signed.Body(x.in.Body, o)
-	} else {
-		body, err = sigv4.NewBody(sigv4.FromHTTP(x.in), x.in.Body, o)
+	if x.in.ContentLength == 0 && len(x.in.Header["Content-Length"]) == 0 && !x.op.optionalBody {
+		return source{}, 0, errNoLength
 	}
+	o.Cores = x.Cores
+	body, err := x.coding.Body(x.in.Body, o)
 	if err != nil {
 		return source{}, 0, err
 	}

@@ -76,6 +76,7 @@ var (
 	errTimeout          = refuse(http.StatusBadRequest, "RequestTimeout", "Your socket connection to the server was not read from or written to within the timeout period.")
 	errIncomplete       = refuse(http.StatusBadRequest, "IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")
 	errTooLarge         = refuse(http.StatusBadRequest, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size.")
+	errNoLength         = refuse(http.StatusLengthRequired, "MissingContentLength", "You must provide the Content-Length HTTP header.")
 	errInProgress       = refuse(http.StatusConflict, "OperationAborted", "A conflicting conditional operation is currently in progress against this resource. Try again.")
 	errNoACL            = refuse(http.StatusBadRequest, "AccessControlListNotSupported", "The bucket does not allow ACLs: objects have the ACL of their bucket")
 	errXMLTooLarge      = refuse(http.StatusBadRequest, "MaxMessageLengthExceeded", "Your request was too large.")

@@ -38,6 +38,9 @@ var (
 // postForm serves PostObject. The signature is a form field, so the fields are read before anybody is authenticated;
 // their size is limited. The file streams after all checks.
 func (x *request) postForm() error {
+	if err := x.parseCoding(); err != nil {
+		return err
+	}
 	if err := web.ChargeMemory(x.in, x.Service.WriteMemory(-1)); err != nil {
 		return err
 	}

@@ -70,6 +70,7 @@ type request struct {
 	route
 
 	signed  *sigv4.Signed     // nil if the request is anonymous
+	coding  sigv4.Coding      // of the body
 	account buckets.Account   // the signer; zero if anonymous
 	expires buckets.Moment    // of the access key; 0 if never
 	limits  buckets.KeyLimits // of the access key
@@ -151,6 +152,9 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return err
 	}
 	x.op = op
+	if err := x.parseCoding(); err != nil {
+		return err
+	}
 	if err := x.parse(); err != nil {
 		return x.unlessMissing(err)
 	}

@@ -64,15 +64,19 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 	if size > buckets.MaxUserMetadata {
 		return "", nil, errMetadataTooLarge
 	}
-	if encoding := withoutFraming(headers["content-encoding"]); encoding == "" {
-		delete(headers, "content-encoding")
-	} else {
-		headers["content-encoding"] = encoding
+	if encoding, ok := headers["content-encoding"]; ok {
+		if x.coding.IsChunked() {
+			encoding = withoutFraming(encoding)
+		}
+		if headers["content-encoding"] = encoding; encoding == "" {
+			delete(headers, "content-encoding")
+		}
 	}
 	return text(contentType), headers, nil
 }
 
-// withoutFraming removes aws-chunked, because only the request has this encoding.
+// withoutFraming removes aws-chunked, which describes a body in chunks and not the object. Without chunks S3 stores
+// the header as it is (versitygw issue 2400).
 func withoutFraming(encoding string) string {
 	parts := strings.Split(encoding, ",")
 	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })

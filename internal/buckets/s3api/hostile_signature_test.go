@@ -235,14 +235,14 @@ func TestHostileChunks(t *testing.T) {
 		"declared one byte less":        {unsigned, size - 1, nil, 400, "IncompleteBody"},
 		"declared one byte less signed": {signed, size - 1, nil, 400, "IncompleteBody"},
 		"declared more than 5 GiB":      {unsigned, 5<<30 + 1, nil, 400, "EntityTooLarge"},
-		"no trailer":                    {unsigned, size, swap(trailer, ""), 400, "IncompleteBody"},
+		"no trailer":                    {unsigned, size, swap(trailer, ""), 400, "MalformedTrailerError"},
 		"another trailer":               {unsigned, size, swap("crc32:", "sha1:"), 400, "MalformedTrailerError"},
 		"trailer twice":                 {unsigned, size, swap(trailer, trailer+trailer), 400, "MalformedTrailerError"},
 		"wrong trailer":                 {unsigned, size, swap(crc.Value, "AAAAAA=="), 400, "BadDigest"},
 		"malformed trailer":             {unsigned, size, swap(crc.Value, "AAAA"), 400, "InvalidRequest"},
 		"empty trailer":                 {unsigned, size, swap(crc.Value, ""), 400, "InvalidRequest"},
 		"changed trailer":               {both, size, swap(crc.Value, "AAAAAA=="), 403, "SignatureDoesNotMatch"},
-		"no signature of the trailer":   {both, size, cut("x-amz-trailer-signature"), 400, "IncompleteBody"},
+		"no signature of the trailer":   {both, size, cut("x-amz-trailer-signature"), 400, "MalformedTrailerError"},
 		"another one of the trailer":    {both, size, func(f string) string { return f[:len(f)-68] + strings.Repeat("0", 64) + f[len(f)-4:] }, 403, "SignatureDoesNotMatch"},
 	} {
 		r := s.request("PUT", "/photos/k", hello)

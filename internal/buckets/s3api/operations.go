@@ -25,7 +25,10 @@ type operation struct {
 	puts       bool                 // creates an object, so If-None-Match must be *
 	copies     bool                 // with x-amz-copy-source, the body is another object
 	form       bool                 // the request is a form upload
+	chunks     bool                 // the body may be in chunks, which only streaming payload modes announce
 	parse      func(*request) error // parses more than the conditions; may be nil
+
+	optionalBody bool // a request without Content-Length is valid
 }
 
 // inBucket is the right of every access key for the bucket, because clients read bucket settings before anything else.
@@ -41,7 +44,7 @@ var ofBucket = []struct {
 	{"delete", methods{http.MethodPost: write(inBucket, (*request).deleteObjects)}},
 	{"versioning", methods{http.MethodGet: read(inBucket, (*request).getVersioning), http.MethodPut: write(buckets.RightManage, (*request).putVersioning)}},
 	{"versions", methods{http.MethodGet: list((*request).listVersions)}},
-	{"acl", methods{http.MethodGet: read(inBucket, (*request).getACL), http.MethodPut: write(buckets.RightPolicy, (*request).putACL)}},
+	{"acl", methods{http.MethodGet: read(inBucket, (*request).getACL), http.MethodPut: write(buckets.RightPolicy, (*request).putACL).withOptionalBody()}},
 	{"cors", methods{http.MethodGet: read(inBucket, (*request).getCORS), http.MethodPut: write(buckets.RightManage, (*request).putCORS), http.MethodDelete: write(buckets.RightManage, (*request).deleteCORS)}},
 	{"tagging", methods{http.MethodGet: read(inBucket, (*request).getBucketTags), http.MethodPut: write(buckets.RightManage, (*request).putBucketTags), http.MethodDelete: write(buckets.RightManage, (*request).deleteBucketTags)}},
 	{"policyStatus", methods{http.MethodGet: read(inBucket, (*request).getPolicyStatus)}},
@@ -66,13 +69,13 @@ var ofObject = []struct {
 	byMethod  map[string]operation
 }{
 	{"uploadId", methods{
-		http.MethodPut:    {serve: (*request).putPart, right: buckets.RightWrite, needsBucket: true, copies: true, parse: (*request).parsePart},
+		http.MethodPut:    {serve: (*request).putPart, right: buckets.RightWrite, needsBucket: true, copies: true, chunks: true, parse: (*request).parsePart},
 		http.MethodGet:    read(buckets.RightWrite, (*request).listParts),
 		http.MethodPost:   {serve: (*request).completeUpload, right: buckets.RightWrite, needsBucket: true, conditions: putConditions, puts: true},
 		http.MethodDelete: write(buckets.RightWrite, (*request).abortUpload),
 	}},
 	{"uploads", methods{http.MethodPost: {serve: (*request).createUpload, right: buckets.RightWrite, needsBucket: true, conditions: putConditions, puts: true, parse: (*request).parsePut}}},
-	{"acl", methods{http.MethodGet: read(buckets.RightRead, (*request).getACL), http.MethodPut: write(buckets.RightWrite, (*request).putObjectACL)}},
+	{"acl", methods{http.MethodGet: read(buckets.RightRead, (*request).getACL), http.MethodPut: write(buckets.RightWrite, (*request).putObjectACL).withOptionalBody()}},
 	{"tagging", methods{http.MethodGet: read(buckets.RightRead, (*request).getTags), http.MethodPut: write(buckets.RightWrite, (*request).putTags), http.MethodDelete: write(buckets.RightWrite, (*request).deleteTags)}},
 	{"attributes", methods{http.MethodGet: read(buckets.RightRead, (*request).getAttributes)}},
 	{"legal-hold", methods{http.MethodGet: read(buckets.RightRead, (*request).getLegalHold), http.MethodPut: write(buckets.RightWrite, (*request).putLegalHold)}},
@@ -139,6 +142,12 @@ func (op operation) and(right buckets.Right) operation {
 	return op
 }
 
+// withOptionalBody is for an operation whose headers may say everything.
+func (op operation) withOptionalBody() operation {
+	op.optionalBody = true
+	return op
+}
+
 // public is a read that a public bucket allows to anyone.
 func public(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, public: true, reads: true}
@@ -201,14 +210,14 @@ func (x *request) operation() (operation, error) {
 var bucketMethods = methods{
 	http.MethodGet:    {serve: (*request).listObjects, right: buckets.RightList, needsBucket: true, public: true, reads: true, parse: (*request).parseList},
 	http.MethodHead:   public(inBucket, (*request).headBucket),
-	http.MethodPut:    {serve: (*request).createBucket, right: buckets.RightManage},
+	http.MethodPut:    {serve: (*request).createBucket, right: buckets.RightManage, optionalBody: true},
 	http.MethodDelete: write(buckets.RightManage, (*request).deleteBucket),
 }
 
 var objectMethods = methods{
 	http.MethodGet:    {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true, conditions: allConditions},
 	http.MethodHead:   {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true, conditions: allConditions},
-	http.MethodPut:    {serve: (*request).putOrCopy, right: buckets.RightWrite, needsBucket: true, byName: true, conditions: putConditions, puts: true, copies: true, parse: (*request).parsePut},
+	http.MethodPut:    {serve: (*request).putOrCopy, right: buckets.RightWrite, needsBucket: true, byName: true, conditions: putConditions, puts: true, copies: true, chunks: true, parse: (*request).parsePut},
 	http.MethodDelete: {serve: (*request).deleteObject, right: buckets.RightDelete, needsBucket: true, byName: true, conditions: allConditions},
 }
 

@@ -106,16 +106,6 @@ func TestTrailingSlashOfBucket(t *testing.T) {
 	s.do("HEAD", "/photos", "").want(404)
 }
 
-// aws-chunked is only the request's framing, gzip is the object's encoding.
-func TestStripAWSChunkedFromContentEncoding(t *testing.T) {
-	t.Parallel()
-	s := withBucket(t)
-	s.do("PUT", "/photos/k", hello, "Content-Encoding: aws-chunked, gzip").want(200)
-	r := s.request("GET", "/photos/k", "", "Accept-Encoding: gzip")
-	s.main.Sign(r, sigv4test.Unsigned, time.Now())
-	s.send(r).want(200).head("Content-Encoding: gzip")
-}
-
 func TestDeleteObjectsNeedsNoContentMD5(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

@@ -22,12 +22,23 @@ type Chunks struct {
 	Size     int
 	Trailers []Trailer
 	Stream   bool // use Transfer-Encoding: chunked although the size is known
+	Bare     bool // keep the headers, which may contradict the body
 }
 
 // SignChunked signs a request and sets its chunked body. A negative size means Transfer-Encoding: chunked without a
 // declared size, which only UnsignedChunksTrailer allows.
 func (s Signer) SignChunked(r *http.Request, data io.Reader, size int64, c Chunks, now time.Time) {
 	now = now.UTC()
+	if !c.Bare {
+		c.setHeaders(r, size)
+	}
+	e := &encoder{data: data, chunks: c, buf: make([]byte, c.Size)}
+	e.previous = s.Sign(r, c.Mode, now)
+	e.key, e.scope = s.key(now), now.Format("20060102T150405Z")+"\n"+s.scope(now)
+	r.Body = io.NopCloser(e)
+}
+
+func (c Chunks) setHeaders(r *http.Request, size int64) {
 	r.Header.Set("Content-Encoding", "aws-chunked")
 	r.ContentLength = -1
 	if size >= 0 {
@@ -43,10 +54,6 @@ func (s Signer) SignChunked(r *http.Request, data io.Reader, size int64, c Chunk
 	if names != nil {
 		r.Header.Set("X-Amz-Trailer", strings.Join(names, ","))
 	}
-	e := &encoder{data: data, chunks: c, buf: make([]byte, c.Size)}
-	e.previous = s.Sign(r, c.Mode, now)
-	e.key, e.scope = s.key(now), now.Format("20060102T150405Z")+"\n"+s.scope(now)
-	r.Body = io.NopCloser(e)
 }
 
 func (c Chunks) length(size int64) (n int64) {
