@@ -46,8 +46,8 @@ const (
 
 	maxText   = 64  // characters in a text claim
 	maxItem   = 256 // bytes of UTF-8 in an item ID
-	maxPeople = 99 // guests or rooms
-	digest    = 32 // bytes
+	maxPeople = 99  // guests or rooms
+	digest    = 32  // bytes
 	dateForm  = time.DateOnly
 )
 

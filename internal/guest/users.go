@@ -3,8 +3,8 @@ package guest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"holdfast/internal/canonjson"
@@ -13,17 +13,50 @@ import (
 
 // Users verifies tokens of a site's signed-in users. It is safe for concurrent use.
 type Users interface {
-	// User returns the user's ID, or ErrUserToken for a token that is not valid at now.
+	// User returns the user's ID, or ErrUserToken for a token that is not valid at now, as *UserError if only the ID is
+	// wrong.
 	User(token string, now time.Time) (string, error)
 }
 
 // MaxUser is the maximum length of a user ID.
 const MaxUser = 128
 
-// IsUser accepts 1 to MaxUser printable ASCII characters without spaces.
-func IsUser(s string) bool {
-	return s != "" && len(s) <= MaxUser && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
+// ExpectedUser describes a valid user ID in errors.
+var ExpectedUser = fmt.Sprintf("expected 1 to %d printable ASCII characters without spaces", MaxUser)
+
+// UserProblem returns the rule that a user ID breaks, as the rest of a sentence that begins with its name; "" if it breaks
+// none. It does not quote the ID, because errors are logged.
+func UserProblem(s string) string {
+	if s == "" {
+		return "is empty"
+	}
+	for i, c := range s {
+		switch {
+		case c == ' ':
+			return fmt.Sprintf("has a space (byte %d)", i+1)
+		case c < ' ' || c == '\x7f':
+			return fmt.Sprintf("has a control character (byte %d)", i+1)
+		case c > '~':
+			return fmt.Sprintf("has a character that is not ASCII (byte %d)", i+1)
+		}
+	}
+	if len(s) > MaxUser {
+		return fmt.Sprintf("has %d characters", len(s))
+	}
+	return ""
 }
+
+// UserError refuses a token for a user ID that breaks a rule. It wraps ErrUserToken.
+type UserError struct {
+	Problem string // see UserProblem
+}
+
+func (e *UserError) Error() string {
+	return "invalid user token: sub " + e.Problem + ": " + ExpectedUser
+}
+
+// Unwrap lets callers treat it like other tokens that are not valid.
+func (e *UserError) Unwrap() error { return ErrUserToken }
 
 // User errors.
 var (

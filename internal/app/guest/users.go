@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -82,8 +81,8 @@ type userInput struct {
 
 // Check requires a name that a token can contain.
 func (in userInput) Check() error {
-	if !guest.IsUser(in.User) {
-		return &operate.InputError{Input: "user", Reason: fmt.Sprintf("expected 1 to %d printable ASCII characters without spaces", guest.MaxUser)}
+	if problem := guest.UserProblem(in.User); problem != "" {
+		return &operate.InputError{Input: "user", Reason: problem + ": " + guest.ExpectedUser}
 	}
 	return nil
 }

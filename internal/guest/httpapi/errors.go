@@ -59,6 +59,9 @@ func asRefusal(err error) *web.Refusal {
 	if e, ok := errors.AsType[*guest.AttributesFullError](err); ok {
 		return web.RefuseFor(err, http.StatusConflict, "attributes-full", e.Error())
 	}
+	if e, ok := errors.AsType[*guest.UserError](err); ok {
+		return web.RefuseFor(err, http.StatusForbidden, "user-token-invalid", e.Error())
+	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
 			return web.RefuseFor(err, k.status, k.code, cmp.Or(errcode.Message(k.err), k.err.Error()))

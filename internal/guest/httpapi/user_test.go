@@ -244,9 +244,6 @@ func TestUserTokens(t *testing.T) {
 		"nothing":       "",
 		"long life":     signUser(t, hs, claims("u-1", httpapi.UserAudience), time.Hour),
 		"other purpose": signUser(t, hs, claims("u-1", "shop"), time.Minute),
-		"no user":       signUser(t, hs, claims("", httpapi.UserAudience), time.Minute),
-		"long user":     signUser(t, hs, claims(strings.Repeat("u", 129), httpapi.UserAudience), time.Minute),
-		"spaces":        signUser(t, hs, claims("a b", httpapi.UserAudience), time.Minute),
 		"other key":     signUser(t, bearer.Key{Alg: bearer.HS256, Text: strings.Repeat("x", 32)}, claims("u-1", httpapi.UserAudience), time.Minute),
 		"public key":    signUser(t, bearer.Key{Alg: bearer.HS256, Text: strings.ReplaceAll(publicPEM, "-", "")}, claims("u-1", httpapi.UserAudience), time.Minute),
 	} {
@@ -261,4 +258,48 @@ func TestUserTokens(t *testing.T) {
 			t.Errorf("%q is a key", wrong)
 		}
 	}
+}
+
+// TestRefusedSubjects checks that the refusal of each wrong user ID says which rule it breaks, and only to the holder of a
+// key.
+func TestRefusedSubjects(t *testing.T) {
+	t.Parallel()
+	inUserSites(t, func(t *testing.T, s *server) {
+		b := s.begin()
+		b.add(1)
+		const expected = ": expected 1 to 128 printable ASCII characters without spaces"
+		refused := map[any]string{
+			"": "sub is empty", nil: "sub is empty", strings.Repeat("u", 129): "sub has 129 characters", strings.Repeat("ä", 65): "sub has a character that is not ASCII (byte 1)",
+			" ": "sub has a space (byte 1)", "a b": "sub has a space (byte 2)", "ab ": "sub has a space (byte 3)", "anna@bücher.example": "sub has a character that is not ASCII (byte 7)",
+			"a\u00a0": "sub has a character that is not ASCII (byte 2)", "😀": "sub has a character that is not ASCII (byte 1)",
+		}
+		for c := '\x01'; c < ' '; c++ { // a token with U+0000 is malformed
+			refused["ab"+string(c)] = "sub has a control character (byte 3)"
+		}
+		refused["a\x7f"] = "sub has a control character (byte 2)"
+		for sub, problem := range refused {
+			claims := map[string]any{"sub": sub, "aud": httpapi.UserAudience}
+			if sub == nil {
+				delete(claims, "sub")
+			}
+			token := func(secret string) string {
+				return `{"token":"` + signUser(t, bearer.Key{Alg: bearer.HS256, Text: secret}, claims, time.Minute) + `"}`
+			}
+			b.want(403, http.MethodPost, "/session/link", token(userSecret), `"code":"user-token-invalid"`, `"detail":"invalid user token: `+problem+expected+`"`)
+			if a := b.send(http.MethodPost, "/session/link", token(strings.Repeat("x", 32))); a.status != 403 || strings.Contains(a.body, problem) {
+				t.Errorf("%q with another key: %d %s", sub, a.status, a.body)
+			}
+		}
+		b.want(200, http.MethodGet, "/wishlist", "", "00000001") // the guest's data is not touched
+		var all []byte
+		for c := byte('!'); c <= '~'; c++ {
+			all = append(all, c)
+		}
+		one := s.begin()
+		one.signIn(string(all))
+		if got := parse[struct{ UserID string }](t, one.want(200, http.MethodGet, "/session", "").body).UserID; got != string(all) {
+			t.Errorf("the user is %q, want %q", got, all)
+		}
+		s.begin().signIn(strings.Repeat("u", 128))
+	})
 }

@@ -53,13 +53,18 @@ func userKey(text string) (k *bearer.Keyring, err error) {
 	return nil, err
 }
 
-// User returns the user's ID in a token, or guest.ErrUserToken. Any key may have signed.
+// User implements guest.Users. Any key may have signed. The rule that an ID breaks is reported only for a token with a valid
+// signature.
 func (u *UserKeys) User(token string, now time.Time) (string, error) {
 	for _, k := range u.keys {
 		c, err := k.Verify(token, now)
-		if err == nil && guest.IsUser(c.Subject) {
-			return c.Subject, nil
+		if err != nil {
+			continue
 		}
+		if problem := guest.UserProblem(c.Subject); problem != "" {
+			return "", &guest.UserError{Problem: problem}
+		}
+		return c.Subject, nil
 	}
 	return "", guest.ErrUserToken
 }
