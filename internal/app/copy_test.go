@@ -178,6 +178,7 @@ func extHarness(t testing.TB, url string) exttest.Harness {
 // continue with the next numbers.
 func TestCopyKeepsEverything(t *testing.T) {
 	t.Parallel()
+	testdb.CheckOnly(t, "the copies of one service, TestCopyGuest and the like, show most of it")
 	for _, s := range copied {
 		for _, pair := range []struct {
 			name     string
@@ -272,6 +273,7 @@ func TestCopyRefusesOtherData(t *testing.T) {
 // TestCopyToFirstStart checks that a copy replaces only data that a server's first start left in the target.
 func TestCopyToFirstStart(t *testing.T) {
 	t.Parallel()
+	testdb.CheckOnly(t, "each service is copied between engines: 2 s of processor time")
 	for engine, database := range map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()

@@ -59,6 +59,7 @@ func makeOlder(t *testing.T, url string, k int) (lacking int) {
 // restore work, and the tables are up to date.
 func TestRestoreDumpOfEachOlderSchema(t *testing.T) {
 	t.Parallel()
+	testdb.CheckOnly(t, "it restores a dump of every earlier schema")
 	dump := testdb.PostgresProgram(t, "pg_dump")
 	most := 0
 	for _, migrations := range olderSchemas {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holdfast/internal/cli"
+	"holdfast/internal/testdb"
 )
 
 const (
@@ -162,6 +163,7 @@ func commands(t *testing.T) (all []string) {
 // examples.
 func TestEveryCommand(t *testing.T) {
 	t.Parallel()
+	testdb.CheckOnly(t, "it runs each command several times: 5 s of processor time")
 	all := commands(t)
 	if len(all) < 30 {
 		t.Fatalf("only %d commands: %q", len(all), all)

@@ -57,6 +57,7 @@ func (w *world) restoreAll() (content []string, err error) {
 func TestDamage(t *testing.T) {
 	testdb.Sequential(t)
 	t.Parallel()
+	testdb.CheckOnly(t, "it restores after each change of an object: 4 s of processor time")
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)

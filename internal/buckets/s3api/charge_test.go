@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/testdb"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
 )
@@ -82,6 +83,7 @@ func (s *server) readers(n int, request func() *http.Request) (heap, charged int
 const uncharged = 24 << 10
 
 func TestListsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
+	testdb.CheckOnly(t, "it measures the heap in 2 s of processor time")
 	s := withBucket(t, slog.New(slog.DiscardHandler))
 	s.fill(300)
 	s.policy(`{` + toAll + `, "Action": ["s3:ListBucket*", "s3:GetObject"]}`)
@@ -177,6 +179,7 @@ func (s *server) uploadOfParts(n int) string {
 
 // TestDeletionsAreCharged checks that the response to DeleteObjects is charged, and shortens keys that are too long.
 func TestDeletionsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
+	testdb.CheckOnly(t, "it measures the heap in 2 s of processor time")
 	s := withBucket(t, slog.New(slog.DiscardHandler))
 	const n = 16
 	for name, keys := range map[string][]string{

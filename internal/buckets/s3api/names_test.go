@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/buckets"
+	"holdfast/internal/testdb"
 )
 
 // names is a server with the accounts main, other and third and equally named buckets. Each object k contains
@@ -238,6 +239,7 @@ func mayRead(who, first, second string) string {
 // The second bucket never answers for the first.
 func TestNamesakes(t *testing.T) {
 	t.Parallel()
+	testdb.CheckOnly(t, "it walks all pairs of states")
 	n := newNames(t)
 	ways := n.ways()
 	i := 0

@@ -1,4 +1,5 @@
 //test:unraced compiling gRPC for the race detector takes a minute
+//test:check linking all engines takes seconds
 
 package all_test
 

@@ -1,4 +1,5 @@
 //test:unraced compiling Google's clients for the race detector takes a minute
+//test:check linking the clouds' clients takes seconds
 
 package cloudtarget_test
 

@@ -1,4 +1,5 @@
 //test:unraced compiling gRPC for the race detector takes a minute
+//test:check linking the clouds' clients takes seconds
 
 package clouddriver_test
 
