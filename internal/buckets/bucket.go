@@ -40,6 +40,10 @@ type BucketSettings struct {
 	// OwnerEnforced rejects ACLs. Objects always belong to the bucket owner.
 	OwnerEnforced bool `json:"owner_enforced,omitempty"`
 
+	// OwnerPreferred is the other mode that S3 clients may set: it allows ACLs, as a bucket without a mode does. It is
+	// stored because clients read it back.
+	OwnerPreferred bool `json:"owner_preferred,omitempty"`
+
 	// ImportNotes is set by imports, not by clients. See OpenImportNotes.
 	ImportNotes []ImportNote `json:"import_notes,omitempty"`
 }
@@ -94,6 +98,7 @@ type SettingsChange struct {
 
 	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
 	OwnerEnforced     *bool              `json:"owner_enforced,omitempty"`
+	OwnerPreferred    *bool              `json:"owner_preferred,omitempty"`
 	ImportNotes       *[]ImportNote      `json:"import_notes,omitempty"`
 
 	Now Moment `json:"-"` // when a name is claimed or freed; only used if ChangesAccess
@@ -124,6 +129,9 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	}
 	if c.OwnerEnforced != nil {
 		s.OwnerEnforced = *c.OwnerEnforced
+	}
+	if c.OwnerPreferred != nil {
+		s.OwnerPreferred = *c.OwnerPreferred
 	}
 	if c.ImportNotes != nil {
 		s.ImportNotes = *c.ImportNotes

@@ -97,8 +97,13 @@ func AllSettings() []SettingKind {
 		},
 		{
 			Setting: SettingOwnership, Words: "object ownership", Field: "OwnerEnforced",
-			isSet: func(b *Bucket) bool { return b.Settings.OwnerEnforced },
-			check: func(_ context.Context, b *Bucket, _ *SettingRules) error { return b.Settings.CheckOwnerEnforced() },
+			isSet: func(b *Bucket) bool { return b.Settings.OwnerEnforced || b.Settings.OwnerPreferred },
+			check: func(_ context.Context, b *Bucket, _ *SettingRules) error {
+				if !b.Settings.OwnerEnforced {
+					return nil
+				}
+				return b.Settings.CheckOwnerEnforced()
+			},
 		},
 		{
 			Setting: SettingVersioning, Words: "versioning", Field: "Versioning",

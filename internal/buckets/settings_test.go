@@ -70,7 +70,7 @@ func TestCheckSettings(t *testing.T) {
 	for _, of := range []struct {
 		is   reflect.Type
 		none []string // no settings
-	}{{reflect.TypeFor[BucketSettings](), []string{"ImportNotes"}}, {reflect.TypeFor[Bucket](), []string{"BucketRef", "Owner", "Created", "Settings"}}} {
+	}{{reflect.TypeFor[BucketSettings](), []string{"ImportNotes", "OwnerPreferred"}}, {reflect.TypeFor[Bucket](), []string{"BucketRef", "Owner", "Created", "Settings"}}} {
 		for f := range of.is.Fields() {
 			if name := f.Name; !fields[name] && !slices.Contains(of.none, name) {
 				t.Errorf("%s.%s is a setting without a kind", of.is, name)

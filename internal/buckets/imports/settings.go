@@ -181,14 +181,19 @@ func (i *imports) accessBlock(ctx context.Context, p *pair, c *buckets.SettingsC
 	return outcome{}, nil
 }
 
-// ownership imports BucketOwnerEnforced. The other modes give objects ACLs, which this server does not have.
+// ownership imports the modes in which objects belong to the bucket owner. ObjectWriter gives objects other owners.
 func (i *imports) ownership(ctx context.Context, p *pair, c *buckets.SettingsChange) (outcome, error) {
 	out, err := i.Source.client.GetBucketOwnershipControls(ctx, &s3.GetBucketOwnershipControlsInput{Bucket: &p.from})
-	if err != nil || out.OwnershipControls == nil || p.bucket.Settings.OwnerEnforced {
+	if err != nil || out.OwnershipControls == nil || p.bucket.Settings.OwnerEnforced || p.bucket.Settings.OwnerPreferred {
 		return outcome{}, err
 	}
 	for _, r := range out.OwnershipControls.Rules {
-		if r.ObjectOwnership != types.ObjectOwnershipBucketOwnerEnforced {
+		switch r.ObjectOwnership {
+		case types.ObjectOwnershipBucketOwnerEnforced:
+		case types.ObjectOwnershipBucketOwnerPreferred:
+			c.OwnerPreferred = aws.Bool(true)
+			continue
+		default:
 			return left(fmt.Sprintf("%q is not supported: objects belong to the owner of their bucket", string(r.ObjectOwnership))), nil
 		}
 		if err := p.bucket.Settings.CheckOwnerEnforced(); err != nil {

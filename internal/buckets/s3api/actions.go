@@ -67,6 +67,12 @@ var actionsOf = map[bool]map[string]map[string]need{
 		"notification":   readAndPut("s3:GetBucketNotification", "s3:PutBucketNotification"),
 		"accelerate":     readAndPut("s3:GetAccelerateConfiguration", "s3:PutAccelerateConfiguration"),
 		"requestPayment": readAndPut("s3:GetBucketRequestPayment", "s3:PutBucketRequestPayment"),
+
+		"abac":                readAndPut("s3:GetBucketAbac", "s3:PutBucketAbac"),
+		"analytics":           readAndPut("s3:GetAnalyticsConfiguration", "s3:PutAnalyticsConfiguration"),
+		"inventory":           readAndPut("s3:GetInventoryConfiguration", "s3:PutInventoryConfiguration"),
+		"metrics":             readAndPut("s3:GetMetricsConfiguration", "s3:PutMetricsConfiguration"),
+		"intelligent-tiering": readAndPut("s3:GetIntelligentTieringConfiguration", "s3:PutIntelligentTieringConfiguration"),
 	},
 	true: {
 		"": {

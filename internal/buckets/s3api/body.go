@@ -96,8 +96,8 @@ func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
 	return source{body: body}, body.Size(), nil
 }
 
-// readXML reads and decodes a small document into v. The default limit is maxXML. It also acquires the slot.
-func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
+// readXML reads and decodes a small document into v, whose type is in documents. The default limit is maxXML. It also acquires the slot.
+func (x *request) readXML(v any, o sigv4.BodyOptions) error {
 	if o.MaxSize == 0 {
 		o.MaxSize = maxXML
 	}
@@ -105,7 +105,7 @@ func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	if err != nil {
 		return err
 	}
-	return x.decode(t, root, v)
+	return x.decode(t, v)
 }
 
 // smallBody is a body that is stored in blocks. Memory is reserved before it is allocated.
@@ -170,12 +170,12 @@ const (
 )
 
 // decode reserves memory for the most elements that a text of this size can contain. It then releases the text.
-func (x *request) decode(t *smallBody, root string, v any) error {
+func (x *request) decode(t *smallBody, v any) error {
 	need := elementBytes + int64(t.size) + min(int64(t.size/leastElement), mostElements(v))*decodedElement
 	if err := web.ChargeMemory(x.in, need); err != nil {
 		return err
 	}
-	if err := decodeXML(t.reader(), root, v); err != nil {
+	if err := decodeXML(t.reader(), v); err != nil {
 		return err
 	}
 	for _, b := range t.blocks {

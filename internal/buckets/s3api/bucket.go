@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"encoding/xml"
 	"errors"
 	"net/http"
 	"strings"
@@ -100,6 +101,15 @@ func (x *request) refuseOutside() error {
 	return buckets.ErrBucketExists
 }
 
+// bucketConfiguration is the XML of CreateBucket. Location and Bucket describe directory buckets.
+type bucketConfiguration struct {
+	XMLName   xml.Name   `xml:"CreateBucketConfiguration"`
+	Location  string     `xml:"LocationConstraint" s3:"empty"`
+	Zone      notApplied `xml:"Location"`
+	Directory notApplied `xml:"Bucket"`
+	Tags      notApplied `xml:"Tags"`
+}
+
 // createBucket serves CreateBucket in the signer's account. Everything is checked before the bucket is created, because
 // a client may not expect a bucket after an error. A public or locked bucket takes several writes: after a failure, the
 // client retries with the existing bucket.
@@ -117,7 +127,7 @@ func (x *request) createBucket() error {
 	if err != nil {
 		return err
 	}
-	enforced, err := objectOwnership(x.in.Header.Get("X-Amz-Object-Ownership"))
+	enforced, preferred, err := objectOwnership(x.in.Header.Get("X-Amz-Object-Ownership"))
 	if err != nil {
 		return err
 	}
@@ -132,11 +142,9 @@ func (x *request) createBucket() error {
 	if err != nil {
 		return err
 	}
-	var c struct {
-		Location string `xml:"LocationConstraint"`
-	}
+	var c bucketConfiguration
 	if document.size > 0 {
-		if err := x.decode(document, "CreateBucketConfiguration", &c); err != nil {
+		if err := x.decode(document, &c); err != nil {
 			return err
 		}
 	}
@@ -154,8 +162,8 @@ func (x *request) createBucket() error {
 		if locked {
 			err = x.Service.LockNewBucket(ctx, x.account.ID, b.BucketRef)
 		}
-		if err == nil && (public || enforced) {
-			err = x.Service.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &public, OwnerEnforced: &enforced})
+		if err == nil && (public || enforced || preferred) {
+			err = x.Service.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &public, OwnerEnforced: &enforced, OwnerPreferred: &preferred})
 		}
 		if err != nil {
 			return err
@@ -192,14 +200,6 @@ func (x *request) getLocation() error {
 	if x.Region != "us-east-1" {
 		d.b = appendText(d.b, x.Region)
 	}
-	sendXML(x.out, http.StatusOK, d)
-	return nil
-}
-
-// getRequestPayment always answers that the owner pays.
-func (x *request) getRequestPayment() error {
-	d := newDocument("RequestPaymentConfiguration")
-	d.text("Payer", "BucketOwner")
 	sendXML(x.out, http.StatusOK, d)
 	return nil
 }

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"encoding/xml"
 	"errors"
 	"net/http"
 	"slices"
@@ -13,12 +14,13 @@ import (
 )
 
 type corsConfiguration struct {
-	Rules []struct {
-		ID      string   `xml:"ID"`
+	XMLName xml.Name `xml:"CORSConfiguration"`
+	Rules   []struct {
+		ID      string   `xml:"ID" s3:"empty"`
 		Origins []string `xml:"AllowedOrigin"`
 		Methods []string `xml:"AllowedMethod"`
 		Headers []string `xml:"AllowedHeader"`
-		Expose  []string `xml:"ExposeHeader"`
+		Expose  []string `xml:"ExposeHeader" s3:"empty"`
 		MaxAge  int      `xml:"MaxAgeSeconds"`
 	} `xml:"CORSRule"`
 }
@@ -60,7 +62,7 @@ func (x *request) getCORS() error {
 // putCORS serves PutBucketCors, which replaces all rules.
 func (x *request) putCORS() error {
 	var c corsConfiguration
-	if err := x.readXML("CORSConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return err
 	}
 	rules := make([]buckets.CORSRule, len(c.Rules))

@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"net/http"
-	"slices"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
@@ -12,19 +11,20 @@ import (
 
 // deletion is the body for DeleteObjects.
 type deletion struct {
+	XMLName xml.Name    `xml:"Delete"`
 	Quiet   bool        `xml:"Quiet"` // report errors only
 	Objects deletedList `xml:"Object"`
 }
 
 type deletedKey struct {
-	Key       string `xml:"Key"`
+	Key       string `xml:"Key" s3:"required,empty"`
 	VersionID string `xml:"VersionId"`
 	// ETag is the condition of the deletion; nil: unconditional.
-	ETag *string `xml:"ETag"`
+	ETag *string `xml:"ETag" s3:"empty"`
 
-	// Modified is for directory buckets.
-	Modified *string `xml:"LastModifiedTime"`
-	Size     *string `xml:"Size"`
+	// Conditions of directory buckets.
+	Modified notApplied `xml:"LastModifiedTime"`
+	Size     notApplied `xml:"Size"`
 }
 
 // maxTagText is longer than any version or entity tag.
@@ -57,14 +57,11 @@ func (l *deletedList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error
 // clients repeat it.
 func (x *request) deleteObjects() error {
 	var list deletion
-	if err := x.readXML("Delete", &list, sigv4.BodyOptions{}); err != nil {
+	if err := x.readXML(&list, sigv4.BodyOptions{}); err != nil {
 		return err
 	}
 	if len(list.Objects) == 0 {
 		return errMalformedXML
-	}
-	if slices.ContainsFunc(list.Objects, func(o deletedKey) bool { return o.Modified != nil || o.Size != nil }) {
-		return errNotImplemented("LastModifiedTime and Size of DeleteObjects")
 	}
 	done, err := x.deleteAll(list.Objects)
 	if err != nil {

@@ -194,10 +194,10 @@ func formTags(text string) (map[string]string, error) {
 		return nil, nil //nolint:nilnil // no tags
 	}
 	var set tagSet
-	if err := decodeXML(strings.NewReader(text), "Tagging", &set); err != nil {
+	if err := decodeXML(strings.NewReader(text), &set); err != nil {
 		return nil, err
 	}
-	return set.tags(10)
+	return set.tags(buckets.MaxObjectTags)
 }
 
 // sendForm answers with a redirect, 201 with a document, 200 or 204, as the fields ask.

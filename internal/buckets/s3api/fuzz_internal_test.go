@@ -31,10 +31,11 @@ func FuzzXML(f *testing.F) {
 			"Delete": {new(deletion), new(deletion)}, "CompleteMultipartUpload": {new(completion), new(completion)}, "CORSConfiguration": {new(corsConfiguration), new(corsConfiguration)},
 			"Tagging": {new(tagSet), new(tagSet)}, "AccessControlPolicy": {new(accessControlPolicy), new(accessControlPolicy)},
 		} {
-			if decodeXML(bytes.NewReader(text), root, c.got) != nil {
+			if decodeXML(bytes.NewReader(text), c.got) != nil {
 				continue
 			}
-			if err := xml.Unmarshal(text, c.want); err != nil || !reflect.DeepEqual(c.got, c.want) {
+			reflect.ValueOf(c.got).Elem().FieldByName("XMLName").SetZero()
+			if err := unmarshal(text, c.want); err != nil || !reflect.DeepEqual(c.got, c.want) {
 				t.Errorf("%q is read as %+v, want %+v, %v", text, c.got, c.want, err)
 			}
 			if !strings.Contains(string(text), root) || strings.Contains(string(text), "<!DOCTYPE") && !strings.Contains(string(text), "<!--") && !strings.Contains(string(text), "CDATA") {
@@ -45,6 +46,13 @@ func FuzzXML(f *testing.F) {
 			}
 		}
 	})
+}
+
+// unmarshal is xml.Unmarshal without the name of the root.
+func unmarshal(text []byte, v any) error {
+	err := xml.Unmarshal(text, v)
+	reflect.ValueOf(v).Elem().FieldByName("XMLName").SetZero()
+	return err
 }
 
 func checkDeletion(t *testing.T, list *deletion) {
@@ -59,7 +67,7 @@ func checkDeletion(t *testing.T, list *deletion) {
 		d.end()
 	}
 	var again deletion
-	if err := decodeXML(bytes.NewReader(d.bytes()), "Delete", &again); err != nil {
+	if err := decodeXML(bytes.NewReader(d.bytes()), &again); err != nil {
 		t.Fatalf("%q: %v", d.b, err)
 	}
 	key := func(o deletedKey) string { return o.Key }

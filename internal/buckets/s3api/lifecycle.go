@@ -12,39 +12,33 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// lifecycleConfiguration rejects unknown elements, because ignoring a condition would delete objects. These types
-// mirror S3's XML; rule converts them.
+// lifecycleConfiguration mirrors S3's XML; rule converts it.
 type lifecycleConfiguration struct {
+	XMLName xml.Name       `xml:"LifecycleConfiguration"`
 	Rules   lifecycleRules `xml:"Rule"`
-	Unknown []unknown      `xml:",any"`
-}
-
-// unknown catches elements that no field takes.
-type unknown struct {
-	XMLName xml.Name
 }
 
 type lifecycleRule struct {
-	ID         string           `xml:"ID"`
-	Status     string           `xml:"Status"`
-	Prefix     *string          `xml:"Prefix"`
+	ID         string           `xml:"ID" s3:"empty"`
+	Status     string           `xml:"Status" s3:"required"`
+	Prefix     *string          `xml:"Prefix" s3:"empty"`
 	Filter     *lifecycleFilter `xml:"Filter"`
 	Expiration *struct {
-		Days    *int64    `xml:"Days"`
-		Date    *string   `xml:"Date"`
-		Marker  *bool     `xml:"ExpiredObjectDeleteMarker"`
-		Unknown []unknown `xml:",any"`
+		Days   *int64     `xml:"Days"`
+		Date   *string    `xml:"Date"`
+		Marker *bool      `xml:"ExpiredObjectDeleteMarker"`
+		All    notApplied `xml:"ExpiredObjectAllVersions"` // of MinIO
 	} `xml:"Expiration"`
 	Noncurrent *struct {
-		Days    *int64    `xml:"NoncurrentDays"`
-		Keep    *int      `xml:"NewerNoncurrentVersions"`
-		Unknown []unknown `xml:",any"`
+		Days *int64 `xml:"NoncurrentDays" s3:"required"`
+		Keep *int   `xml:"NewerNoncurrentVersions"`
 	} `xml:"NoncurrentVersionExpiration"`
 	Abort *struct {
-		Days    *int64    `xml:"DaysAfterInitiation"`
-		Unknown []unknown `xml:",any"`
+		Days *int64 `xml:"DaysAfterInitiation" s3:"required"`
 	} `xml:"AbortIncompleteMultipartUpload"`
-	Unknown []unknown `xml:",any"`
+	Transition           notApplied `xml:"Transition"`
+	NoncurrentTransition notApplied `xml:"NoncurrentVersionTransition"`
+	Markers              notApplied `xml:"DelMarkerExpiration"` // of MinIO
 }
 
 type lifecycleFilter struct {
@@ -53,11 +47,10 @@ type lifecycleFilter struct {
 }
 
 type lifecycleConditions struct {
-	Prefix      *string       `xml:"Prefix"`
-	Tags        []buckets.Tag `xml:"Tag"`
-	GreaterThan *int64        `xml:"ObjectSizeGreaterThan"`
-	LessThan    *int64        `xml:"ObjectSizeLessThan"`
-	Unknown     []unknown     `xml:",any"`
+	Prefix      *string      `xml:"Prefix" s3:"empty"`
+	Tags        []tagElement `xml:"Tag"`
+	GreaterThan *int64       `xml:"ObjectSizeGreaterThan"`
+	LessThan    *int64       `xml:"ObjectSizeLessThan"`
 }
 
 type lifecycleRules []lifecycleRule
@@ -163,11 +156,8 @@ func (x *request) putLifecycle() error {
 		return invalidArgument(strings.ToLower(minimumSize), "The default minimum object size is not valid")
 	}
 	var c lifecycleConfiguration
-	if err := x.readXML("LifecycleConfiguration", &c, sigv4.BodyOptions{MaxSize: buckets.MaxLifecycleBytes}); err != nil {
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: buckets.MaxLifecycleBytes}); err != nil {
 		return err
-	}
-	if len(c.Unknown) > 0 {
-		return errMalformedXML
 	}
 	for i := range c.Rules {
 		rule, err := c.Rules[i].rule()
@@ -216,9 +206,6 @@ func refusedRule(invalid *buckets.LifecycleError) error {
 
 // rule converts a rule and generates a missing ID, like S3.
 func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
-	if err := refuseUnknown(r.Unknown); err != nil {
-		return rule, err
-	}
 	rule = buckets.LifecycleRule{ID: cmp.Or(r.ID, buckets.NewUUID()), Disabled: r.Status == "Disabled", Prefix: r.Prefix}
 	if r.Status != "Enabled" && r.Status != "Disabled" {
 		return rule, errMalformedXML
@@ -230,9 +217,6 @@ func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 		return rule, err
 	}
 	if n := r.Noncurrent; n != nil {
-		if len(n.Unknown) > 0 || n.Days == nil {
-			return rule, errMalformedXML
-		}
 		days, err := daysOf("NoncurrentDays", n.Days)
 		if err != nil {
 			return rule, err
@@ -240,26 +224,9 @@ func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
 		rule.Noncurrent = &buckets.NoncurrentVersion{Days: days, Keep: n.Keep}
 	}
 	if a := r.Abort; a != nil {
-		if len(a.Unknown) > 0 || a.Days == nil {
-			return rule, errMalformedXML
-		}
 		rule.AbortDays, err = daysOf("DaysAfterInitiation", a.Days)
 	}
 	return rule, err
-}
-
-// refuseUnknown names features that exist elsewhere but not here. Other unknown elements are malformed.
-func refuseUnknown(all []unknown) error {
-	if len(all) == 0 {
-		return nil
-	}
-	switch name := all[0].XMLName.Local; name {
-	case "Transition", "NoncurrentVersionTransition":
-		return errNotImplemented("a lifecycle rule with " + name + "; objects stay in the storage class STANDARD")
-	case "DelMarkerExpiration", "ExpiredObjectAllVersions": // MinIO extensions
-		return errNotImplemented("a lifecycle rule with " + name)
-	}
-	return errMalformedXML
 }
 
 // daysOf checks a number of days; nil is 0.
@@ -278,9 +245,6 @@ func (r *lifecycleRule) expiration() (*buckets.Expiration, error) {
 	e := r.Expiration
 	if e == nil {
 		return nil, nil //nolint:nilnil // no expiration
-	}
-	if err := refuseUnknown(e.Unknown); err != nil {
-		return nil, err
 	}
 	days, err := daysOf("Days", e.Days)
 	if err != nil {
@@ -322,10 +286,7 @@ func (f *lifecycleFilter) filter() (*buckets.LifecycleFilter, error) {
 		}
 		c = f.And
 	}
-	if len(f.Unknown) > 0 || len(c.Unknown) > 0 {
-		return nil, errMalformedXML
-	}
-	return &buckets.LifecycleFilter{Prefix: c.Prefix, Tags: c.Tags, GreaterThan: c.GreaterThan, LessThan: c.LessThan, And: f.And != nil}, nil
+	return &buckets.LifecycleFilter{Prefix: c.Prefix, Tags: tagList(c.Tags), GreaterThan: c.GreaterThan, LessThan: c.LessThan, And: f.And != nil}, nil
 }
 
 // writeExpiration tells a signed client when a rule will delete the object.

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"encoding/xml"
 	"net/http"
 	"strings"
 	"time"
@@ -36,6 +37,8 @@ var (
 
 // lockConfiguration is the XML of PutObjectLockConfiguration.
 type lockConfiguration struct {
+	XMLName xml.Name `xml:"ObjectLockConfiguration"`
+
 	Enabled string `xml:"ObjectLockEnabled"`
 	Rule    *struct {
 		Default *struct {
@@ -99,7 +102,7 @@ func (x *request) getBucketLock() error {
 // putBucketLock serves PutObjectLockConfiguration.
 func (x *request) putBucketLock() error {
 	var c lockConfiguration
-	if err := x.readXML("ObjectLockConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return err
 	}
 	l, err := c.lock()
@@ -151,13 +154,21 @@ func (x *request) getLegalHold() error {
 	return nil
 }
 
+type retention struct {
+	XMLName xml.Name `xml:"Retention"`
+	Mode    string   `xml:"Mode"`
+	Until   string   `xml:"RetainUntilDate"`
+}
+
+type legalHold struct {
+	XMLName xml.Name           `xml:"LegalHold"`
+	Status  buckets.HoldStatus `xml:"Status"`
+}
+
 // putRetention removes the retention if the document is empty.
 func (x *request) putRetention() error {
-	var c struct {
-		Mode  string `xml:"Mode"`
-		Until string `xml:"RetainUntilDate"`
-	}
-	if err := x.readXML("Retention", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	var c retention
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return err
 	}
 	var r buckets.Retention
@@ -176,10 +187,8 @@ func (x *request) putRetention() error {
 
 // putLegalHold serves PutObjectLegalHold.
 func (x *request) putLegalHold() error {
-	var c struct {
-		Status buckets.HoldStatus `xml:"Status"`
-	}
-	if err := x.readXML("LegalHold", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	var c legalHold
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return err
 	}
 	if c.Status != buckets.HoldOn && c.Status != buckets.HoldOff {

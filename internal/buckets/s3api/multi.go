@@ -403,6 +403,8 @@ func (x *request) writeUpload(d *stream, u *buckets.Upload, encode func(string) 
 
 // completion is the body for CompleteMultipartUpload.
 type completion struct {
+	XMLName xml.Name `xml:"CompleteMultipartUpload"`
+
 	Parts partList `xml:"Part"`
 }
 
@@ -438,7 +440,7 @@ func (x *request) completeUpload() error {
 		return err
 	}
 	var list completion
-	if err := x.readXML("CompleteMultipartUpload", &list, sigv4.BodyOptions{IgnoreChecksums: true}); err != nil {
+	if err := x.readXML(&list, sigv4.BodyOptions{IgnoreChecksums: true}); err != nil {
 		return err
 	}
 	c := buckets.Completion{Condition: x.parsed.condition, Expected: x.expected()}

@@ -11,44 +11,52 @@ import (
 	"holdfast/internal/web"
 )
 
-// notificationConfiguration rejects unknown elements, because ignoring a filter would publish unwanted events. These
-// types mirror S3's XML.
+// notificationConfiguration mirrors S3's XML.
 type notificationConfiguration struct {
-	Topics    notificationRules `xml:"TopicConfiguration"`
-	Queues    notificationRules `xml:"QueueConfiguration"`
-	Functions notificationRules `xml:"CloudFunctionConfiguration"`
-	Bridge    *struct{}         `xml:"EventBridgeConfiguration"`
-	Unknown   []unknown         `xml:",any"`
+	XMLName   xml.Name                        `xml:"NotificationConfiguration"`
+	Topics    notificationRules[topicRule]    `xml:"TopicConfiguration"`
+	Queues    notificationRules[queueRule]    `xml:"QueueConfiguration"`
+	Functions notificationRules[functionRule] `xml:"CloudFunctionConfiguration"`
+	Bridge    notApplied                      `xml:"EventBridgeConfiguration"`
+}
+
+type topicRule struct {
+	notificationRule
+	ARN string `xml:"Topic" s3:"required"`
+}
+
+type queueRule struct {
+	notificationRule
+	ARN string `xml:"Queue" s3:"required"`
+}
+
+type functionRule struct {
+	notificationRule
+	ARN string `xml:"CloudFunction" s3:"required"`
 }
 
 type notificationRule struct {
-	ID       string    `xml:"Id"`
-	Topic    string    `xml:"Topic"`
-	Queue    string    `xml:"Queue"`
-	Function string    `xml:"CloudFunction"`
-	Events   eventList `xml:"Event"`
-	Filter   *struct {
+	ID     string    `xml:"Id" s3:"empty"`
+	Events eventList `xml:"Event"`
+	Filter *struct {
 		Key *struct {
-			Rules   filterRules `xml:"FilterRule"`
-			Unknown []unknown   `xml:",any"`
+			Rules filterRules `xml:"FilterRule"`
 		} `xml:"S3Key"`
-		Unknown []unknown `xml:",any"`
 	} `xml:"Filter"`
-	Unknown []unknown `xml:",any"`
 }
 
 type filterRule struct {
-	Name  string `xml:"Name"`
-	Value string `xml:"Value"`
+	Name  string `xml:"Name" s3:"required"`
+	Value string `xml:"Value" s3:"required,empty"`
 }
 
 // maxFilterRules is more than the 2 that S3 allows: with the third, Check reports which name repeats.
 const maxFilterRules = 3
 
 type (
-	notificationRules []notificationRule
-	eventList         []string
-	filterRules       []filterRule
+	notificationRules[T any] []T
+	eventList                []string
+	filterRules              []filterRule
 )
 
 // UnmarshalXML limits the list.
@@ -62,8 +70,8 @@ func (l *filterRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error
 }
 
 // UnmarshalXML limits the list.
-func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
-	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
+func (l *notificationRules[T]) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	return appendXML((*[]T)(l), buckets.MaxNotificationRules, d, start)
 }
 
 // notificationElements are in S3's order.
@@ -114,32 +122,21 @@ func writeNameFilters(d *document, r *buckets.NotificationRule) {
 	d.end()
 }
 
-var errEventBridge = errNotImplemented("EventBridgeConfiguration; use a TopicConfiguration, QueueConfiguration or CloudFunctionConfiguration with the ARN of a destination of the server")
-
 // putNotification serves PutBucketNotificationConfiguration, which replaces all rules. An empty document removes them.
 func (x *request) putNotification() error {
 	var c notificationConfiguration
-	if err := x.readXML("NotificationConfiguration", &c, sigv4.BodyOptions{MaxSize: buckets.MaxNotificationBytes}); err != nil {
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: buckets.MaxNotificationBytes}); err != nil {
 		return err
 	}
-	if len(c.Unknown) > 0 {
-		return errMalformedXML
-	}
-	if c.Bridge != nil {
-		return errEventBridge
-	}
 	var n buckets.Notifications
-	for _, of := range []struct {
-		target buckets.Target
-		rules  notificationRules
-	}{{buckets.TargetTopic, c.Topics}, {buckets.TargetQueue, c.Queues}, {buckets.TargetFunction, c.Functions}} {
-		for i := range of.rules {
-			r, err := of.rules[i].rule(of.target)
-			if err != nil {
-				return err
-			}
-			n.Rules = append(n.Rules, r)
-		}
+	for i := range c.Topics {
+		n.Rules = append(n.Rules, c.Topics[i].rule(buckets.TargetTopic, c.Topics[i].ARN))
+	}
+	for i := range c.Queues {
+		n.Rules = append(n.Rules, c.Queues[i].rule(buckets.TargetQueue, c.Queues[i].ARN))
+	}
+	for i := range c.Functions {
+		n.Rules = append(n.Rules, c.Functions[i].rule(buckets.TargetFunction, c.Functions[i].ARN))
 	}
 	if invalid := n.Check(x.Service.Destinations()); invalid != nil {
 		return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: invalid.Message, Fields: []Field{
@@ -152,23 +149,10 @@ func (x *request) putNotification() error {
 	return x.send(http.StatusOK)
 }
 
-// rule converts a rule. It must name an ARN in the element that belongs to its type. A missing ID is generated, like
-// S3.
-func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule, err error) {
-	if len(r.Unknown) > 0 {
-		return rule, errMalformedXML
-	}
-	all := map[buckets.Target]string{buckets.TargetTopic: r.Topic, buckets.TargetQueue: r.Queue, buckets.TargetFunction: r.Function}
-	rule = buckets.NotificationRule{ID: cmp.Or(r.ID, buckets.NewUUID()), Target: t, ARN: all[t], Events: r.Events}
-	for of, arn := range all {
-		if (arn != "") != (of == t) {
-			return rule, errMalformedXML
-		}
-	}
+// rule converts a rule. A missing ID is generated, like S3.
+func (r *notificationRule) rule(t buckets.Target, arn string) buckets.NotificationRule {
+	rule := buckets.NotificationRule{ID: cmp.Or(r.ID, buckets.NewUUID()), Target: t, ARN: arn, Events: r.Events}
 	if f := r.Filter; f != nil {
-		if len(f.Unknown) > 0 || f.Key != nil && len(f.Key.Unknown) > 0 {
-			return rule, errMalformedXML
-		}
 		rule.Filtered = true
 		if f.Key != nil {
 			for _, of := range f.Key.Rules {
@@ -176,7 +160,7 @@ func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule
 			}
 		}
 	}
-	return rule, nil
+	return rule
 }
 
 // writing adds the client to the context, for events.

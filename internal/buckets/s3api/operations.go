@@ -56,11 +56,16 @@ var ofBucket = []struct {
 	{"replication", absent(buckets.RightManage, "ReplicationConfigurationNotFoundError", "The replication configuration was not found")},
 	{"object-lock", methods{http.MethodGet: read(inBucket, (*request).getBucketLock), http.MethodPut: write(buckets.RightManage, (*request).putBucketLock)}},
 	{"website", absent(buckets.RightManage, "NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration")},
-	{"logging", empty("BucketLoggingStatus")},
+	{"logging", logging},
 	{"notification", methods{http.MethodGet: read(inBucket, (*request).getNotification), http.MethodPut: write(buckets.RightManage, (*request).putNotification)}},
-	{"accelerate", empty("AccelerateConfiguration")},
-	{"requestPayment", methods{http.MethodGet: read(inBucket, (*request).getRequestPayment), http.MethodPut: write(buckets.RightManage, (*request).notImplemented)}},
-	{"analytics", methods{}}, {"inventory", methods{}}, {"metrics", methods{}}, {"intelligent-tiering", methods{}},
+	{"accelerate", acceleration},
+	{"requestPayment", payment},
+	{"abac", abac},
+	{"analytics", listed("ListBucketAnalyticsConfigurationResult")},
+	{"inventory", listed("ListInventoryConfigurationsResult")},
+	{"metrics", listed("ListMetricsConfigurationsResult")},
+	{"intelligent-tiering", listed("ListBucketIntelligentTieringConfigurationsOutput")},
+	{"metadataConfiguration", methods{}}, {"metadataTable", methods{}}, {"metadataInventoryTable", methods{}}, {"metadataJournalTable", methods{}}, {"session", methods{}},
 }
 
 // ofObject lists the operations on objects; an empty map is a feature that S3 knows and this server does not.
@@ -80,7 +85,7 @@ var ofObject = []struct {
 	{"attributes", methods{http.MethodGet: read(buckets.RightRead, (*request).getAttributes)}},
 	{"legal-hold", methods{http.MethodGet: read(buckets.RightRead, (*request).getLegalHold), http.MethodPut: write(buckets.RightWrite, (*request).putLegalHold)}},
 	{"retention", methods{http.MethodGet: read(buckets.RightRead, (*request).getRetention), http.MethodPut: write(buckets.RightWrite, (*request).putRetention)}},
-	{"restore", methods{}}, {"select", methods{}}, {"torrent", methods{}},
+	{"encryption", methods{}}, {"renameObject", methods{}}, {"restore", methods{}}, {"select", methods{}}, {"torrent", methods{}},
 }
 
 // formUpload is POST on a bucket. Its fields are parsed after its signature is verified.
@@ -151,27 +156,6 @@ func (op operation) withOptionalBody() operation {
 // public is a read that a public bucket allows to anyone.
 func public(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, public: true, reads: true}
-}
-
-// absent returns the methods of an unsupported configuration, which clients probe. change is the right to change it.
-func absent(change buckets.Right, code, message string) methods {
-	err := refuse(http.StatusNotFound, code, message)
-	return methods{
-		http.MethodGet:    read(inBucket, func(*request) error { return err }),
-		http.MethodPut:    write(change, (*request).notImplemented),
-		http.MethodDelete: write(change, func(x *request) error { return x.send(http.StatusNoContent) }),
-	}
-}
-
-// empty is like absent, but the configuration reads as empty.
-func empty(root string) methods {
-	return methods{
-		http.MethodGet: read(inBucket, func(x *request) error {
-			sendXML(x.out, http.StatusOK, newDocument(root))
-			return nil
-		}),
-		http.MethodPut: write(buckets.RightManage, (*request).notImplemented),
-	}
 }
 
 // notImplemented refuses the method on a known parameter.

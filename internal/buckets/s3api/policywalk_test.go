@@ -206,7 +206,9 @@ func walkWrites() []walkWrite {
 		"publicAccessBlock": "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls></PublicAccessBlockConfiguration>", "object-lock": lockEnabled,
 		"lifecycle":    "<LifecycleConfiguration><Rule><ID>a</ID><Status>Enabled</Status><Filter><Prefix>x/</Prefix></Filter><Expiration><Days>900</Days></Expiration></Rule></LifecycleConfiguration>",
 		"notification": "<NotificationConfiguration></NotificationConfiguration>",
-		"encryption":   "", "replication": "", "website": "", "logging": "", "accelerate": "", "requestPayment": "",
+		"encryption":   "", "replication": "", "website": "", "analytics": "", "inventory": "", "metrics": "", "intelligent-tiering": "",
+		"logging": "<BucketLoggingStatus/>", "accelerate": "<AccelerateConfiguration><Status>Suspended</Status></AccelerateConfiguration>",
+		"requestPayment": "<RequestPaymentConfiguration><Payer>BucketOwner</Payer></RequestPaymentConfiguration>", "abac": "<AbacStatus><Status>Disabled</Status></AbacStatus>",
 	} {
 		all = append(all, walkWrite{route: "PUT bucket " + parameter, name: "PUT ?" + parameter, target: bucketAt("?" + parameter), body: text(body), refuses: body == ""})
 		all = append(all, walkWrite{route: "DELETE bucket " + parameter, name: "DELETE ?" + parameter, target: bucketAt("?" + parameter)})

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"encoding/xml"
 	"net/http"
 
 	"holdfast/internal/auth/sigv4"
@@ -19,6 +20,8 @@ func (x *request) checkPublicACL() error {
 }
 
 type publicAccess struct {
+	XMLName xml.Name `xml:"PublicAccessBlockConfiguration"`
+
 	BlockACLs      bool `xml:"BlockPublicAcls"`
 	IgnoreACLs     bool `xml:"IgnorePublicAcls"`
 	BlockPolicy    bool `xml:"BlockPublicPolicy"`
@@ -43,7 +46,7 @@ func (x *request) getPublicAccess() error {
 // putPublicAccess serves PutPublicAccessBlock. Missing elements are false.
 func (x *request) putPublicAccess() error {
 	var c publicAccess
-	if err := x.readXML("PublicAccessBlockConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return err
 	}
 	b := buckets.PublicAccessBlock{Configured: true, BlockACLs: c.BlockACLs, IgnoreACLs: c.IgnoreACLs, BlockPolicy: c.BlockPolicy, RestrictPolicy: c.RestrictPolicy}
@@ -58,36 +61,43 @@ func (x *request) deletePublicAccess() error {
 	return x.set(buckets.SettingsChange{PublicAccessBlock: &buckets.PublicAccessBlock{}}, http.StatusNoContent)
 }
 
-// ownerEnforced is the only ownership mode that is implemented.
-const ownerEnforced = "BucketOwnerEnforced"
+const (
+	ownerEnforced  = "BucketOwnerEnforced"
+	ownerPreferred = "BucketOwnerPreferred"
+)
 
-// objectOwnership parses an ownership mode. The only supported mode gives all objects to the bucket owner.
-func objectOwnership(name string) (enforced bool, err error) {
+// objectOwnership parses an ownership mode. All objects belong to the bucket owner, so the modes differ in whether the
+// bucket may have an ACL.
+func objectOwnership(name string) (enforced, preferred bool, err error) {
 	switch name {
-	case "":
-		return false, nil
-	case ownerEnforced:
-		return true, nil
-	case "BucketOwnerPreferred", "ObjectWriter":
-		return false, errNotImplemented("the object ownership " + name + "; use " + ownerEnforced)
+	case "", ownerEnforced, ownerPreferred:
+		return name == ownerEnforced, name == ownerPreferred, nil
+	case "ObjectWriter":
+		return false, false, errNotImplemented("the object ownership " + name + "; use " + ownerEnforced + " or " + ownerPreferred)
 	}
-	return false, invalidArgument("x-amz-object-ownership", "Invalid x-amz-object-ownership header: "+name)
+	return false, false, invalidArgument("x-amz-object-ownership", "Invalid x-amz-object-ownership header: "+name)
 }
 
 type ownershipControls struct {
-	Rules []struct {
-		Ownership string `xml:"ObjectOwnership"`
+	XMLName xml.Name `xml:"OwnershipControls"`
+	Rules   []struct {
+		Ownership string `xml:"ObjectOwnership" s3:"required"`
 	} `xml:"Rule"`
 }
 
 // getOwnership serves GetBucketOwnershipControls.
 func (x *request) getOwnership() error {
-	if !x.bucket.Settings.OwnerEnforced {
+	name := ownerEnforced
+	switch s := &x.bucket.Settings; {
+	case s.OwnerEnforced:
+	case s.OwnerPreferred:
+		name = ownerPreferred
+	default:
 		return refuse(http.StatusNotFound, "OwnershipControlsNotFoundError", "The bucket ownership controls were not found")
 	}
 	d := newDocument("OwnershipControls")
 	d.begin("Rule")
-	d.text("ObjectOwnership", ownerEnforced)
+	d.text("ObjectOwnership", name)
 	d.end()
 	sendXML(x.out, http.StatusOK, d)
 	return nil
@@ -96,23 +106,25 @@ func (x *request) getOwnership() error {
 // putOwnership serves PutBucketOwnershipControls.
 func (x *request) putOwnership() error {
 	var c ownershipControls
-	if err := x.readXML("OwnershipControls", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return err
 	}
 	if len(c.Rules) != 1 {
 		return errMalformedXML
 	}
-	enforced, err := objectOwnership(c.Rules[0].Ownership)
+	enforced, preferred, err := objectOwnership(c.Rules[0].Ownership)
 	switch {
 	case err != nil && asError(err).Status == http.StatusNotImplemented:
 		return err
-	case !enforced:
+	case err != nil:
 		return errMalformedXML
 	}
-	if err := x.bucket.Settings.CheckOwnerEnforced(); err != nil {
-		return err
+	if enforced {
+		if err := x.bucket.Settings.CheckOwnerEnforced(); err != nil {
+			return err
+		}
 	}
-	return x.set(buckets.SettingsChange{OwnerEnforced: &enforced}, http.StatusOK)
+	return x.set(buckets.SettingsChange{OwnerEnforced: &enforced, OwnerPreferred: &preferred}, http.StatusOK)
 }
 
 // deleteOwnership serves DeleteBucketOwnershipControls.
@@ -120,5 +132,5 @@ func (x *request) deleteOwnership() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	return x.set(buckets.SettingsChange{OwnerEnforced: new(bool)}, http.StatusNoContent)
+	return x.set(buckets.SettingsChange{OwnerEnforced: new(bool), OwnerPreferred: new(bool)}, http.StatusNoContent)
 }

@@ -66,7 +66,6 @@ func TestOwnershipControls(t *testing.T) {
 		return "<OwnershipControls><Rule><ObjectOwnership>" + strings.Join(all, "</ObjectOwnership></Rule><Rule><ObjectOwnership>") + "</ObjectOwnership></Rule></OwnershipControls>"
 	}
 	s.do("GET", "/photos?ownershipControls", "").fails(404, "OwnershipControlsNotFoundError")
-	s.do("PUT", "/photos?ownershipControls", controls("BucketOwnerPreferred")).fails(501, "NotImplemented")
 	s.do("PUT", "/photos?ownershipControls", controls("ObjectWriter")).fails(501, "NotImplemented")
 	s.do("PUT", "/photos?ownershipControls", controls("Nobody")).fails(400, "MalformedXML")
 	s.do("PUT", "/photos?ownershipControls", controls("BucketOwnerEnforced", "BucketOwnerEnforced")).fails(400, "MalformedXML")
@@ -81,6 +80,19 @@ func TestOwnershipControls(t *testing.T) {
 	s.do("PUT", "/photos/k", hello, "x-amz-acl: bucket-owner-full-control").want(200)
 	s.do("DELETE", "/photos?ownershipControls", "").want(204)
 	s.do("PUT", "/photos?acl", "", "x-amz-acl: public-read").want(200)
+
+	// BucketOwnerPreferred allows ACLs, like no controls.
+	s.do("PUT", "/photos?ownershipControls", controls("BucketOwnerPreferred")).want(200)
+	s.do("GET", "/photos?ownershipControls", "").want(200).has("<ObjectOwnership>BucketOwnerPreferred</ObjectOwnership>")
+	s.do("PUT", "/photos?acl", "", "x-amz-acl: private").want(200)
+	s.do("PUT", "/photos?ownershipControls", controls("BucketOwnerEnforced")).want(200)
+	s.do("GET", "/photos?ownershipControls", "").want(200).has("<ObjectOwnership>BucketOwnerEnforced</ObjectOwnership>")
+	s.do("PUT", "/photos?ownershipControls", controls("BucketOwnerPreferred")).want(200)
+	s.do("PUT", "/photos?acl", "", "x-amz-acl: public-read").want(200)
+	s.do("DELETE", "/photos?ownershipControls", "").want(204)
+	s.do("GET", "/photos?ownershipControls", "").fails(404, "OwnershipControlsNotFoundError")
+	s.do("PUT", "/preferred", "", "x-amz-object-ownership: BucketOwnerPreferred", "x-amz-acl: public-read").want(200)
+	s.do("GET", "/preferred?ownershipControls", "").want(200).has("<ObjectOwnership>BucketOwnerPreferred</ObjectOwnership>")
 
 	s.do("PUT", "/enforced", "", "x-amz-object-ownership: BucketOwnerEnforced").want(200)
 	s.do("GET", "/enforced?ownershipControls", "").want(200)

@@ -28,9 +28,13 @@ var settingsRequests = map[string]struct {
 	"versioning":        {body: `<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>`},
 	"object-lock":       {body: `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>`},
 	"notification":      {body: `<NotificationConfiguration/>`},
-	"encryption":        {}, "replication": {}, "website": {}, "logging": {}, "accelerate": {}, "requestPayment": {}, // not implemented
-	"delete": {body: `<Delete><Object><Key>k</Key></Object></Delete>`},
-	"":       {},
+	"encryption":        {}, "replication": {}, "website": {}, "analytics": {}, "inventory": {}, "metrics": {}, "intelligent-tiering": {}, // not implemented
+	"logging":        {body: `<BucketLoggingStatus/>`},
+	"accelerate":     {body: `<AccelerateConfiguration><Status>Suspended</Status></AccelerateConfiguration>`},
+	"requestPayment": {body: `<RequestPaymentConfiguration><Payer>BucketOwner</Payer></RequestPaymentConfiguration>`},
+	"abac":           {body: `<AbacStatus><Status>Disabled</Status></AbacStatus>`},
+	"delete":         {body: `<Delete><Object><Key>k</Key></Object></Delete>`},
+	"":               {},
 }
 
 // changesAccess are the settings of the right policy.

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"encoding/xml"
 	"errors"
 	"maps"
 	"net/http"
@@ -63,15 +64,42 @@ func (x *request) getACL() error {
 	return nil
 }
 
-// accessControlPolicy is the XML for an ACL.
+var errMalformedACL = refuse(http.StatusBadRequest, "MalformedACLError", "The ACL that you provided was not well formed or did not validate against our published schema")
+
+// accessControlPolicy is the XML for an ACL. Clients send display names back as they read them.
 type accessControlPolicy struct {
-	Grants []struct {
-		Grantee struct {
-			ID  string `xml:"ID"`
-			URI string `xml:"URI"`
-		} `xml:"Grantee"`
-		Permission string `xml:"Permission"`
-	} `xml:"AccessControlList>Grant"`
+	XMLName xml.Name `xml:"AccessControlPolicy"`
+	Owner   *struct {
+		ID          string `xml:"ID" s3:"required"`
+		DisplayName string `xml:"DisplayName" s3:"empty"`
+	} `xml:"Owner"`
+	List struct {
+		Grants []grant `xml:"Grant"`
+	} `xml:"AccessControlList" s3:"required"`
+}
+
+type grant struct {
+	Grantee struct {
+		Type        string     `xml:"http://www.w3.org/2001/XMLSchema-instance type,attr"`
+		ID          string     `xml:"ID"`
+		DisplayName string     `xml:"DisplayName" s3:"empty"`
+		URI         string     `xml:"URI"`
+		Email       notApplied `xml:"EmailAddress"`
+	} `xml:"Grantee" s3:"required"`
+	Permission string `xml:"Permission" s3:"required"`
+}
+
+// isTyped reports whether xsi:type is absent, or the type of the grantee.
+func (g *grant) isTyped() bool {
+	switch of := &g.Grantee; of.Type {
+	case "":
+		return (of.ID == "") != (of.URI == "")
+	case "CanonicalUser":
+		return of.ID != "" && of.URI == ""
+	case "Group":
+		return of.ID == "" && of.URI != ""
+	}
+	return false
 }
 
 // requestedACL reads the ACL from the header or the body, and reports whether it is public. Only the owner's full
@@ -94,14 +122,19 @@ func (x *request) requestedACL() (public bool, err error) {
 		return false, refuse(http.StatusBadRequest, "MissingSecurityHeader", "Your request was missing a required header: x-amz-acl, or a document in the body")
 	}
 	var p accessControlPolicy
-	if err := x.decode(document, "AccessControlPolicy", &p); err != nil {
+	if err := x.decode(document, &p); err != nil {
 		if !errors.Is(err, errMalformedXML) {
 			return false, err
 		}
-		return false, refuse(http.StatusBadRequest, "MalformedACLError", "The ACL that you provided was not well formed or did not validate against our published schema")
+		return false, errMalformedACL
 	}
-	for _, g := range p.Grants {
-		switch {
+	if p.Owner != nil && p.Owner.ID != string(x.owner) {
+		return false, errAccessDenied
+	}
+	for i := range p.List.Grants {
+		switch g := &p.List.Grants[i]; {
+		case !g.isTyped():
+			return false, errMalformedACL
 		case g.Grantee.ID == string(x.owner) && g.Permission == "FULL_CONTROL":
 		case g.Grantee.URI == allUsers && g.Permission == "READ":
 			public = true
@@ -162,13 +195,29 @@ func (x *request) set(c buckets.SettingsChange, status int) error {
 
 // tagSet is the XML for tags.
 type tagSet struct {
-	Tags []buckets.Tag `xml:"TagSet>Tag"`
+	XMLName xml.Name `xml:"Tagging"`
+	Set     struct {
+		Tags []tagElement `xml:"Tag"`
+	} `xml:"TagSet" s3:"required"`
+}
+
+// tagElement has the fields of buckets.Tag. The rules for tags refuse an empty key.
+type tagElement struct {
+	Key   string `xml:"Key" s3:"required,empty"`
+	Value string `xml:"Value" s3:"required,empty"`
+}
+
+func tagList(all []tagElement) (tags []buckets.Tag) {
+	for _, t := range all {
+		tags = append(tags, buckets.Tag(t))
+	}
+	return tags
 }
 
 // readTags reads the tags in the body, at most maxTags.
 func (x *request) readTags(maxTags int) (map[string]string, error) {
 	var set tagSet
-	if err := x.readXML("Tagging", &set, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	if err := x.readXML(&set, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return nil, err
 	}
 	return set.tags(maxTags)
@@ -176,7 +225,7 @@ func (x *request) readTags(maxTags int) (map[string]string, error) {
 
 // tags converts the list and checks it.
 func (set *tagSet) tags(maxTags int) (map[string]string, error) {
-	tags, invalid := buckets.TagsOf(set.Tags, maxTags)
+	tags, invalid := buckets.TagsOf(tagList(set.Set.Tags), maxTags)
 	if invalid != nil {
 		return nil, refusedTags(invalid)
 	}

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"encoding/xml"
 	"errors"
 	"net/http"
 
@@ -24,13 +25,16 @@ func (x *request) getVersioning() error {
 	return nil
 }
 
+type versioningConfiguration struct {
+	XMLName   xml.Name `xml:"VersioningConfiguration"`
+	Status    string   `xml:"Status"`
+	MFADelete string   `xml:"MfaDelete"`
+}
+
 // putVersioning serves PutBucketVersioning.
 func (x *request) putVersioning() error {
-	var c struct {
-		Status    string `xml:"Status"`
-		MFADelete string `xml:"MfaDelete"`
-	}
-	if err := x.readXML("VersioningConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	var c versioningConfiguration
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return err
 	}
 	if c.MFADelete == "Enabled" || x.in.Header.Get("X-Amz-Mfa") != "" {

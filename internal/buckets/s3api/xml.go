@@ -1,14 +1,9 @@
 package s3api
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/hex"
 	"encoding/xml"
-	"errors"
-	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -192,143 +187,5 @@ func appendXML[T any](list *[]T, maxElements int, d *xml.Decoder, start xml.Star
 		return err
 	}
 	*list = append(*list, item)
-	return nil
-}
-
-// S3 documents have four levels and at most six different children per element.
-const (
-	maxTag      = 4 << 10  // bytes from "<" to ">", with up to one attribute per four bytes
-	maxText     = 16 << 10 // bytes between tags, above the size of a key with every byte escaped
-	maxDepth    = 16
-	maxChildren = 16 // with different names
-)
-
-// lists are the elements that may repeat in their parent.
-var lists = []string{"Object", "Part", "CORSRule", "Rule", "Transition", "NoncurrentVersionTransition", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "Tag", "Grant",
-	"TopicConfiguration", "QueueConfiguration", "CloudFunctionConfiguration", "Event", "FilterRule"}
-
-// decodeXML decodes a document with the given root. Like S3, and unlike encoding/xml, it rejects another root,
-// trailing text, a document type, and repeated elements, of which v would keep only the last.
-func decodeXML(document io.Reader, root string, v any) error {
-	in := bufio.NewReader(document)
-	if b, _ := in.Peek(len(byteOrderMark)); string(b) == byteOrderMark {
-		_, _ = in.Discard(len(b))
-	}
-	t := &tokens{raw: xml.NewDecoder(&bounded{Reader: in}), root: root}
-	d := xml.NewTokenDecoder(t)
-	if d.Decode(v) != nil {
-		return errMalformedXML
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errMalformedXML
-	}
-	return nil
-}
-
-// byteOrderMark may precede a document.
-const byteOrderMark = "\ufeff"
-
-// bounded rejects long tags and text before encoding/xml buffers them.
-type bounded struct {
-	*bufio.Reader
-	inTag bool
-	n     int // length of the current tag or text
-}
-
-// ReadByte is the only method that encoding/xml calls.
-func (r *bounded) ReadByte() (byte, error) {
-	c, err := r.Reader.ReadByte()
-	if err != nil {
-		return c, err
-	}
-	switch r.n++; {
-	case c == '<' && !r.inTag:
-		r.inTag, r.n = true, 0
-	case c == '>' && r.inTag:
-		r.inTag, r.n = false, 0
-	case r.inTag && r.n > maxTag, !r.inTag && r.n > maxText:
-		return 0, errMalformedXML
-	}
-	return c, nil
-}
-
-// tokens checks the structure while encoding/xml reads: a single root, limited depth, and no repeated element except in
-// lists.
-type tokens struct {
-	raw   *xml.Decoder
-	root  string
-	begun bool
-	open  []level
-}
-
-type level struct {
-	children []string // names that may occur only once
-	mixed    [2]bool  // whether it has text, and whether it has children; it cannot have both
-}
-
-// Token implements xml.TokenReader.
-func (t *tokens) Token() (xml.Token, error) {
-	for {
-		token, err := t.raw.RawToken()
-		if err != nil {
-			return nil, err
-		}
-		switch v := token.(type) {
-		case xml.StartElement:
-			err = t.begin(v.Name.Local)
-		case xml.EndElement:
-			if len(t.open) == 0 {
-				return nil, errMalformedXML
-			}
-			t.open = t.open[:len(t.open)-1]
-		case xml.CharData:
-			if len(t.open) == 0 && len(bytes.TrimSpace(v)) == 0 {
-				continue
-			}
-			err = t.text(v)
-		case xml.Directive:
-			err = errMalformedXML
-		default:
-			continue
-		}
-		if err != nil {
-			return nil, err // returning a token would hide the error
-		}
-		return token, nil
-	}
-}
-
-// begin checks an opened element.
-func (t *tokens) begin(name string) error {
-	switch n := len(t.open); {
-	case n == 0 && (t.begun || name != t.root), n == maxDepth:
-		return errMalformedXML
-	case n > 0:
-		in := &t.open[n-1]
-		in.mixed[1] = true
-		if !slices.Contains(lists, name) {
-			if len(in.children) == maxChildren || slices.Contains(in.children, name) {
-				return errMalformedXML
-			}
-			in.children = append(in.children, name)
-		}
-		if in.mixed[0] {
-			return errMalformedXML
-		}
-	}
-	t.begun = true
-	t.open = append(t.open, level{})
-	return nil
-}
-
-// text refuses text beside child elements.
-func (t *tokens) text(s []byte) error {
-	if len(bytes.TrimSpace(s)) == 0 {
-		return nil
-	}
-	if len(t.open) == 0 || t.open[len(t.open)-1].mixed[1] {
-		return errMalformedXML
-	}
-	t.open[len(t.open)-1].mixed[0] = true
 	return nil
 }

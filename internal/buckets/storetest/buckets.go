@@ -252,9 +252,10 @@ func bucketSettings(t *testing.T, u *user) {
 		},
 		{Policy: buckets.Policy{Document: "{\"Id\": \"\\u0000\"}\n", Accounts: map[string]buckets.AccountID{"main": u.owner}}},
 		{PublicAccessBlock: buckets.PublicAccessBlock{Configured: true, BlockPolicy: true, IgnoreACLs: true}, OwnerEnforced: true},
+		{OwnerPreferred: true},
 		{},
 	} {
-		must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.SettingsChange{PublicRead: &s.PublicRead, CORS: &s.CORS, Tags: &s.Tags, Policy: &s.Policy, PublicAccessBlock: &s.PublicAccessBlock, OwnerEnforced: &s.OwnerEnforced}))
+		must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.SettingsChange{PublicRead: &s.PublicRead, CORS: &s.CORS, Tags: &s.Tags, Policy: &s.Policy, PublicAccessBlock: &s.PublicAccessBlock, OwnerEnforced: &s.OwnerEnforced, OwnerPreferred: &s.OwnerPreferred}))
 		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
 		must(t, "Bucket", err)
 		want := u.bucket
