@@ -4,22 +4,23 @@ import (
 	"encoding/xml"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
 )
 
+// maxBuckets is the largest page of buckets, which is also the default.
+const maxBuckets = 10000
+
 // listBuckets serves ListBuckets, only for the signer's own account, and only buckets that the key may use.
 func (x *request) listBuckets() error {
-	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("continuation-token")}
-	if err := x.checkText("prefix", "continuation-token"); err != nil {
-		return err
-	}
-	limit, err := x.count("max-buckets", 10000)
+	q, limit, err := x.parseBuckets()
 	if err != nil {
 		return err
 	}
+	prefix := q.Prefix
 	d := x.newStream("ListAllMyBucketsResult")
 	d.begin("Owner")
 	d.text("ID", string(x.account.ID))
@@ -29,23 +30,49 @@ func (x *request) listBuckets() error {
 	if own := x.limits.BucketPrefix(); strings.HasPrefix(own, q.Prefix) {
 		q.Prefix = own // a key for one bucket lists only that bucket
 	}
-	more, err := x.writeBuckets(d, &q, limit)
-	if err != nil {
-		return err
+	more := false
+	if !x.has("bucket-region") || x.query.Get("bucket-region") == x.Region { // no bucket is in another region
+		if more, err = x.writeBuckets(d, &q, limit); err != nil {
+			return err
+		}
 	}
 	d.end()
 	if more {
-		d.text("ContinuationToken", q.After)
+		d.text("ContinuationToken", formatToken(buckets.Position{Name: q.After}))
 	}
+	d.optional("Prefix", prefix)
 	return d.finish()
+}
+
+// parseBuckets parses the parameters of ListBuckets. Unlike other lists, S3 refuses a page size outside of its range.
+func (x *request) parseBuckets() (q buckets.BucketQuery, limit int, err error) {
+	if err := x.checkText("prefix", "continuation-token"); err != nil {
+		return q, 0, err
+	}
+	q.Prefix = x.query.Get("prefix")
+	if token := x.query.Get("continuation-token"); token != "" {
+		after, err := parseToken(token)
+		if err != nil || after.Inclusive || buckets.CheckBucketName(after.Name) != nil {
+			return q, 0, errToken
+		}
+		q.After = after.Name
+	}
+	if x.has("bucket-region") && x.query.Get("bucket-region") == "" {
+		return q, 0, invalidArgument("bucket-region", "The bucket-region is empty: expected the name of a region, such as "+x.Region)
+	}
+	if !x.has("max-buckets") {
+		return q, maxBuckets, nil
+	}
+	limit, err = strconv.Atoi(x.query.Get("max-buckets"))
+	if err != nil || limit < 1 || limit > maxBuckets {
+		return q, 0, invalidArgument("max-buckets", "Argument max-buckets must be an integer between 1 and 10000")
+	}
+	return q, limit, nil
 }
 
 // writeBuckets writes at most limit buckets, slice by slice. q.After becomes the last name, from which the next page
 // continues.
 func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (more bool, err error) {
-	if limit == 0 {
-		return false, nil
-	}
 	q.Bytes = buckets.SliceBytes
 	err = d.Slices(buckets.SliceMemory+maxSettings, func() (bool, error) {
 		q.Limit = buckets.FirstSlice
@@ -74,6 +101,7 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 			d.begin("Bucket")
 			d.text("Name", page[i].Name)
 			d.moment("CreationDate", page[i].Created)
+			d.text("BucketRegion", x.Region)
 			d.end()
 			limit--
 		}

@@ -27,9 +27,12 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/filedriver"
+	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/s3api"
 	"holdfast/internal/buckets/sqlite"
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
@@ -374,4 +377,17 @@ func (s *server) form(fields map[string]string, file string, conditions ...strin
 func md5Tag(s string) string {
 	sum := md5.Sum([]byte(s))
 	return hex.EncodeToString(sum[:])
+}
+
+// onEngines runs a test on each database engine.
+func onEngines(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, serve(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, serveOn(t, postgres.New(opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations))))
+	})
 }

@@ -203,12 +203,14 @@ func formatToken(p buckets.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(kind + p.Name))
 }
 
+var errToken = invalidArgument("continuation-token", "The continuation token provided is incorrect")
+
 // parseToken reads a token from formatToken: "a" (after) or "i" (inclusive), then a name. Any token is safe, because it
 // only says where to begin.
 func parseToken(token string) (buckets.Position, error) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(text) < 2 || text[0] != 'a' && text[0] != 'i' || buckets.CheckObjectName(string(text[1:])) != nil {
-		return buckets.Position{}, invalidArgument("continuation-token", "The continuation token provided is incorrect")
+		return buckets.Position{}, errToken
 	}
 	return buckets.Position{Name: string(text[1:]), Inclusive: text[0] == 'i'}, nil
 }
