@@ -28,7 +28,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # Starts the servers that tests need, runs a command, and prints a summary line per engine.
 WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist vuln test test-all service testservers test-servers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 compare-servers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
+.PHONY: help build run dist vuln test test-all service testservers test-servers test-deps test-firefox lint linter fuzz check bench bench-peers bench-peers-s3 compare-servers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -216,9 +216,6 @@ BENCH = $(GO) run ./bench -binary $(BIN) -out docs/measurements.md
 
 bench: build ## compare the server with the bare limit in docs/measurements.md (BENCHFLAGS='-out= -window 1s')
 	$(BENCH) $(BENCHFLAGS)
-
-bench-rows: build ## measure writes at up to 10,000,000 rows in docs/measurements.md
-	$(BENCH) -parts rows,extrows $(BENCHFLAGS)
 
 # For comparison with extension storage.
 POCKETBASE = v0.36.8

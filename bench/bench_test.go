@@ -27,9 +27,7 @@ func needSchedstat(t *testing.T) {
 
 var tiny = size{
 	batch: 250, batches: []int{100, 250}, batchCallers: 2, starts: 2,
-	users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150,
-	extInstalls: 10, extSpread: 20, events: 1000, hotCallers: []int{1, 2}, diskRecords: 400,
-	reads: 40, large: 2 << 20, listKeys: 2000, deletes: 20, huge: 16 << 20, guestRows: 100, browsers: 10,
+	reads: 40, large: 2 << 20, listKeys: 2000, deletes: 20, huge: 16 << 20,
 }
 
 // measured runs the load generator with tiny sizes, and returns its output.
@@ -75,12 +73,6 @@ func TestParts(t *testing.T) {
 		"memory":        {4, 4, "commits 250 × 500 B | ENGINE"},
 		"start":         {1, 1, "ENGINE"},
 		"neighbour":     {1, 1, "ext list 100, values | ENGINE"},
-		"rows":          {4, 4, "2,200 | 200 | 1 | ENGINE"},
-		"extrows":       {3, 3, "2,000 | 100 | 20 | ENGINE"},
-		"disk":          {11, 11, "object on a storage node | ENGINE | 40"},
-		"exthot":        {6, 8, "ENGINE | 2 | patch"},
-		"guest":         {12, 12, "publish 1,000 waiting events (NATS) | ENGINE | Redis"},
-		"guestsize":     {7, 7, "`inbox` | ENGINE | 100"},
 		"bucketsmemory": {2, 2, "returns a 16 MiB object | ENGINE"},
 	} {
 		for engine, n := range map[string]int{"sqlite": want.sqlite, "postgres": want.postgres} {
@@ -92,7 +84,7 @@ func TestParts(t *testing.T) {
 				if testdb.SQLite(t); engine == "postgres" {
 					testdb.Postgres(t) // skips without a server
 				}
-				text := measured(t, "-engines", engine, "-parts", part, "-rows", "1e3,2e3", "-works", map[string]string{"neighbour": "ext list 100, values"}[part])
+				text := measured(t, "-engines", engine, "-parts", part, "-works", map[string]string{"neighbour": "ext list 100, values"}[part])
 				wantRows(t, text, n, strings.ReplaceAll(want.row, "ENGINE", engine))
 			})
 		}
@@ -156,7 +148,6 @@ func TestParse(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-connections":        {"-connections", "0"},
 		"ascending":           {"-connections", "16,1"},
-		"-rows":               {"-rows", "1.5"},
 		"-engines":            {"-engines", "mysql"},
 		"-parts":              {"-parts", "all"},
 		"-runs":               {"-runs", "0"},
@@ -186,11 +177,11 @@ func TestWindows(t *testing.T) {
 		return func() (sample, error) {
 			order += name
 			n++
-			return sample{ops: all[n-1], peak: int64(all[n-1]), busy: 1}, nil
+			return sample{ops: all[n-1], peak: int64(all[n-1])}, nil
 		}
 	}
 	got, err := alternate(3, side("a", 1, 9, 2), side("b", 4, 5, 6))
-	if err != nil || order != "abbaab" || got[0].ops != 2 || got[0].peak != 9 || got[0].busy != 3 || got[1].ops != 5 {
+	if err != nil || order != "abbaab" || got[0].ops != 2 || got[0].peak != 9 || got[1].ops != 5 {
 		t.Errorf("%s: %+v, %v", order, got, err)
 	}
 	prepared := 0

@@ -23,16 +23,6 @@ type credentials struct {
 	retries int
 }
 
-// with returns credentials that also change each request.
-func (c credentials) with(change func(*http.Request)) credentials {
-	sign := c.sign
-	c.sign = func(r *http.Request) error {
-		change(r)
-		return sign(r)
-	}
-	return c
-}
-
 const (
 	patience   = 2 * time.Minute
 	retryPause = 5 * time.Millisecond

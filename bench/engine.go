@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -143,43 +142,4 @@ func query(c *sqlite.Conn, sql string, row func(*sqlite.Stmt), args ...any) erro
 		}
 		return nil
 	}})
-}
-
-// fillTables runs the script for the engine in the stopped server's database, because it would take hours through the
-// server, and starts the server.
-func (s *server) fillTables(ctx context.Context, file string, lite, postgres []string, args ...any) error {
-	s.stop()
-	var err error
-	if s.engine.postgres != nil {
-		err = execPostgres(ctx, s.engine.postgres.URL(), script(postgres, args...)...)
-	} else {
-		err = fillFile(s.file(file), script(lite, args...))
-	}
-	if err != nil {
-		return fmt.Errorf("fill the tables: %w", err)
-	}
-	return s.start(ctx)
-}
-
-func fillFile(file string, script []string) error {
-	return withFile(file, func(c *sqlite.Conn) error {
-		for _, sql := range slices.Concat([]string{
-			`PRAGMA journal_mode = OFF`, `PRAGMA synchronous = OFF`, `PRAGMA locking_mode = EXCLUSIVE`, `PRAGMA cache_size = -262144`, `PRAGMA foreign_keys = OFF`,
-		}, script) {
-			if err := query(c, sql, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func script(statements []string, args ...any) (all []string) {
-	for _, sql := range statements {
-		if strings.Contains(sql, "%") {
-			sql = fmt.Sprintf(sql, args...)
-		}
-		all = append(all, sql)
-	}
-	return all
 }

@@ -302,6 +302,3 @@ func untilNone(ctx context.Context, count func() (int, error)) error {
 		}
 	}
 }
-
-// extText is a JSON string with this number of bytes.
-func extText(bytes int) string { return `"` + strings.Repeat("x", bytes-2) + `"` }

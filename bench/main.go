@@ -44,7 +44,6 @@ type options struct {
 	runs        int
 	connections []int
 	engines     []string
-	rows        []int
 	profiles    string
 
 	loads []load
@@ -56,35 +55,18 @@ type size struct {
 	batches      []int // batch sizes for memory
 	starts       int
 	idle         time.Duration // time to wait after a start
-	users        int           // maximum number of users for PUTs in a large table
-	ofOne        int           // the single large user's records
-	rowsCallers  int
-	manyRecords  int // the other users' records in that table
-	rowsPayload  int // bytes
-	batchCallers int // maximum connections for batches
-	extInstalls  int // maximum installs for puts in a large table
-	extSpread    int // installs in that table's last row
-	events       int
-	hotCallers   []int // connection counts for writes to the same record
-	diskRecords  int   // for disk usage
+	batchCallers int           // maximum connections for batches
 
 	reads    int // small objects to read
 	large    int
 	listKeys int   // objects in the listed bucket; a multiple of 1,000
 	deletes  int   // per window
 	huge     int64 // object size for memory, in bytes
-
-	guestRows int
-	browsers  int // sessions that publish events
 }
 
 var full = size{
 	batch: 10_000, batches: []int{100, 1_000, 10_000, 100_000}, batchCallers: 16, starts: 10, idle: time.Second,
-	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
-	extInstalls: 100, extSpread: 2_000, events: 50_000,
-	hotCallers: []int{1, 64, 240}, diskRecords: 20_000,
 	reads: 1000, large: 64 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30,
-	guestRows: 2000, browsers: 1000,
 }
 
 func main() {
@@ -106,7 +88,7 @@ func measureAll(ctx context.Context) error {
 }
 
 func parse(args []string) (options, error) {
-	var connections, names, engineNames, rows, works, pids string
+	var connections, names, engineNames, works, pids string
 	sizes := full
 	o := options{command: "go run ./bench", loads: loads(&sizes), size: &sizes}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -124,13 +106,12 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.versityGW, "versitygw", "", "compare buckets with this versitygw binary")
 	f.StringVar(&works, "works", "", "measure only works whose name matches this regular expression, in the parts load and ext and with -against; empty: all")
 	f.StringVar(&o.out, "out", "", "document whose tables are replaced; empty: print only")
-	f.StringVar(&names, "parts", strings.Join(partNames(false), ","), "parts to measure: "+strings.Join(partNames(true), ", "))
+	f.StringVar(&names, "parts", strings.Join(partNames(), ","), "parts to measure: "+strings.Join(partNames(), ", "))
 	f.DurationVar(&o.window, "window", 5*time.Second, "duration of a measurement")
 	f.IntVar(&o.runs, "runs", 5, "measurements per side; the median counts")
 	f.StringVar(&connections, "connections", "1,16,64", "connection counts for the parts load and ext")
 	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
-	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "row counts for the parts rows and extrows, ascending")
-	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each row of the parts load, ext, buckets, rows and extrows; empty: none")
+	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each row of the parts load, ext and buckets; empty: none")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -155,13 +136,10 @@ func parse(args []string) (options, error) {
 	if o.connections, err = numbers("connections", connections, 1000); err != nil {
 		return o, err
 	}
-	if o.rows, err = numbers("rows", rows, 1e9); err != nil {
-		return o, err
-	}
 	if o.engines, err = choice("engines", engineNames, engines); err != nil {
 		return o, err
 	}
-	if o.parts, err = choice("parts", names, partNames(true)); err != nil {
+	if o.parts, err = choice("parts", names, partNames()); err != nil {
 		return o, err
 	}
 	if o.works, err = regexp.Compile(works); err != nil {
@@ -209,7 +187,6 @@ func choice(name, list string, of []string) ([]string, error) {
 // tables and limits batches.
 type part struct {
 	name    string
-	slow    bool // run only if named
 	spanner bool
 	table   func(o *options, out io.Writer) *table
 	measure func(ctx context.Context, o *options, e *engine, t *table) error
@@ -223,21 +200,13 @@ func parts(of []load) (all []part) {
 		part{name: "memory", table: memoryTable, measure: measureMemory},
 		part{name: "start", spanner: true, table: startTable, measure: measureStart},
 		part{name: "neighbour", table: neighbourTable, measure: measureNeighbours},
-		part{name: "rows", slow: true, table: rowsTable, measure: measureSyncRows},
-		part{name: "disk", slow: true, table: diskTable, measure: measureDisk},
-		part{name: "exthot", table: hotTable, measure: measureHot},
-		part{name: "extrows", slow: true, table: rowsTable, measure: measureExtRows},
 		part{name: "bucketsmemory", table: memoryTable, measure: measureBucketsMemory},
-		part{name: "guest", table: guestTable, measure: measureGuest},
-		part{name: "guestsize", table: guestSizeTable, measure: measureGuestSize},
 	)
 }
 
-func partNames(slow bool) (names []string) {
+func partNames() (names []string) {
 	for _, p := range parts(loads(&size{})) {
-		if slow || !p.slow {
-			names = append(names, p.name)
-		}
+		names = append(names, p.name)
 	}
 	return names
 }

@@ -81,30 +81,29 @@ func perSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds()
 
 // sample is a window's result.
 type sample struct {
-	ops           float64
-	p50, p95, p99 time.Duration
-	cpu, engine   time.Duration // server and engine time per operation
-	peak          int64         // the server's largest resident memory, in bytes
-	busy          int64         // answers with status 503
+	ops         float64
+	p50, p99    time.Duration
+	cpu, engine time.Duration // server and engine time per operation
+	peak        int64         // the server's largest resident memory, in bytes
 }
 
 func (p *phase) sample() sample {
 	slices.Sort(p.took)
 	n := len(p.took)
 	return sample{
-		ops: perSecond(n, p.all), p50: p.took[n/2], p95: p.took[n*95/100], p99: p.took[n*99/100],
+		ops: perSecond(n, p.all), p50: p.took[n/2], p99: p.took[n*99/100],
 		cpu: p.cpu / time.Duration(n), engine: p.engine / time.Duration(n),
 	}
 }
 
-// medians returns the median of each field, but the greatest peak and the sum of the 503s.
+// medians returns the median of each field, but the greatest peak.
 func medians(all []sample) (m sample) {
 	for _, s := range all {
-		m.peak, m.busy = max(m.peak, s.peak), m.busy+s.busy
+		m.peak = max(m.peak, s.peak)
 	}
 	d := func(field func(sample) time.Duration) time.Duration { return median(each(all, field)) }
 	m.ops = median(each(all, func(s sample) float64 { return s.ops }))
-	m.p50, m.p95, m.p99 = d(func(s sample) time.Duration { return s.p50 }), d(func(s sample) time.Duration { return s.p95 }), d(func(s sample) time.Duration { return s.p99 })
+	m.p50, m.p99 = d(func(s sample) time.Duration { return s.p50 }), d(func(s sample) time.Duration { return s.p99 })
 	m.cpu, m.engine = d(func(s sample) time.Duration { return s.cpu }), d(func(s sample) time.Duration { return s.engine })
 	return m
 }

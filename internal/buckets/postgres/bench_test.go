@@ -163,3 +163,10 @@ func processTime(b *testing.B) time.Duration {
 func BenchmarkVersions(b *testing.B) {
 	storetest.BenchmarkVersions(b, postgres.New(opened.Postgres(b, pgdb.Options{URL: testdb.PostgresDatabase(b)}, postgres.Migrations)))
 }
+
+func BenchmarkSize(b *testing.B) {
+	storetest.BenchmarkSize(b, func(b *testing.B) (buckets.Backend, func(int)) {
+		db := opened.Postgres(b, pgdb.Options{URL: testdb.PostgresDatabase(b)}, postgres.Migrations)
+		return postgres.New(db), func(objects int) { opened.ReportSizes(b, opened.PostgresSizes(b, db), objects) }
+	})
+}

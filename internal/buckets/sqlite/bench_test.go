@@ -56,3 +56,10 @@ func benchList(b *testing.B, keys int) {
 func BenchmarkVersions(b *testing.B) {
 	storetest.BenchmarkVersions(b, New(opened.SQLite(b, sqlitedb.Options{Path: filepath.Join(b.TempDir(), "buckets.db")}, Migrations)))
 }
+
+func BenchmarkSize(b *testing.B) {
+	storetest.BenchmarkSize(b, func(b *testing.B) (buckets.Backend, func(int)) {
+		db := opened.SQLite(b, sqlitedb.Options{}, Migrations)
+		return New(db), func(objects int) { opened.ReportSizes(b, opened.SQLiteSizes(b, db), objects) }
+	})
+}

@@ -1,11 +1,13 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/optional"
 	"holdfast/internal/suite"
 )
 
@@ -41,4 +43,35 @@ func BenchmarkVersions(b *testing.B, s buckets.Backend) {
 		}
 	}
 	suite.ReportMedians(b, took, "plain", "versions")
+}
+
+// BenchmarkSize writes b.N objects, or fewer large ones, to an empty store from open. The function that open returns
+// reports the bytes per object. Bodies above 16 KiB are on storage nodes, so their rows contain none.
+func BenchmarkSize(b *testing.B, open func(*testing.B) (s buckets.Backend, report func(objects int))) {
+	for name, size := range map[string]int{"1,000 B": 1000, "10,000 B": 10_000, "on a storage node": 0} {
+		b.Run(name, func(b *testing.B) {
+			s, report := open(b)
+			node := buckets.NewUUID()
+			owner, ref, n := buckets.AccountID(buckets.NewUUID()), newRef("objects"), max(1, b.N*1000/max(size, 1000))
+			err := s.CreateAccount(b.Context(), buckets.Account{ID: owner, Name: "main", Created: start})
+			if err == nil {
+				_, err = s.CreateBucket(b.Context(), owner, ref, start)
+			}
+			for i := 0; i < n && err == nil; i++ {
+				body := buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: int64(cmp.Or(size, 17_000)), MD5: []byte(suite.Text(i, 16))}
+				if size > 0 {
+					body.Inline = []byte(suite.Text(i, size))
+				} else {
+					body.Sharks, body.Frames = []string{node}, optional.Some(buckets.Frames{ID: uint64(i) << 40, CRC64NVME: uint64(i) << 32})
+				}
+				_, err = s.Put(b.Context(), owner, buckets.BucketRef{Name: ref.Name}, buckets.Put{
+					Object: buckets.Object{Name: fmt.Sprint(100_000_000_000 + i), ContentType: "binary/octet-stream", Body: body}, Now: start,
+				})
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			report(n)
+		})
+	}
 }

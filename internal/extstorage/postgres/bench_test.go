@@ -16,7 +16,9 @@ import (
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
+	"holdfast/internal/extstorage/storetest"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // Compare benchmarks of the same run only. On a disk without latency they compare CPU time.
@@ -216,4 +218,24 @@ func drain(rows pgx.Rows, keyed bool) error {
 	}
 	rows.Close()
 	return rows.Err()
+}
+
+// BenchmarkRows waits for the disk.
+func BenchmarkRows(b *testing.B) {
+	storetest.BenchmarkRows(b, open(b, pgdb.Options{URL: testdb.DurablePostgres(b).URL()}))
+}
+
+// BenchmarkHot waits for the disk, with one server and with two.
+func BenchmarkHot(b *testing.B) {
+	url := testdb.DurablePostgres(b).URL()
+	stores := []ext.Store{open(b, pgdb.Options{URL: url}), open(b, pgdb.Options{URL: url})}
+	b.Run("one server", func(b *testing.B) { storetest.BenchmarkHot(b, stores[0]) })
+	b.Run("two servers", func(b *testing.B) { storetest.BenchmarkHot(b, stores...) })
+}
+
+func BenchmarkSize(b *testing.B) {
+	storetest.BenchmarkSize(b, func(b *testing.B) (ext.Store, func(int)) {
+		db := opened.Postgres(b, pgdb.Options{URL: testdb.PostgresDatabase(b)}, postgres.Migrations)
+		return postgres.New(db, postgres.Options{}), func(records int) { opened.ReportSizes(b, opened.PostgresSizes(b, db), records) }
+	})
 }

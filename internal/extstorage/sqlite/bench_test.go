@@ -13,6 +13,8 @@ import (
 	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	store "holdfast/internal/extstorage/sqlite"
+	"holdfast/internal/extstorage/storetest"
+	"holdfast/internal/testdb/opened"
 )
 
 var benchOwner = ext.Owner{Tenant: "00000000-0000-4000-8000-000000000007", Install: "00000000-0000-4000-8000-000000000070"}
@@ -111,4 +113,19 @@ func BenchmarkRead(b *testing.B) {
 			}
 		})
 	}
+}
+
+func BenchmarkRows(b *testing.B) {
+	storetest.BenchmarkRows(b, store.New(open(b, nil), store.Options{}))
+}
+
+func BenchmarkHot(b *testing.B) {
+	storetest.BenchmarkHot(b, store.New(open(b, nil), store.Options{}))
+}
+
+func BenchmarkSize(b *testing.B) {
+	storetest.BenchmarkSize(b, func(b *testing.B) (ext.Store, func(int)) {
+		db := open(b, nil)
+		return store.New(db, store.Options{}), func(records int) { opened.ReportSizes(b, opened.SQLiteSizes(b, db), records) }
+	})
 }

@@ -15,7 +15,9 @@ import (
 	"holdfast/internal/db/pgdb"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/postgres"
+	"holdfast/internal/syncstorage/storetest"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // Compare two benchmarks of the same run; see docs/decisions for results. With durable=false they compare CPU time
@@ -274,4 +276,16 @@ var bareCommit = []string{
 	`INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, payload, modified)
 		SELECT user_id, collection_id, batch_bso_id, sortindex, payload, now() FROM batch_bsos WHERE user_id = $1::bigint`,
 	`DELETE FROM batch_bsos WHERE user_id = $1::bigint`,
+}
+
+// BenchmarkRows waits for the disk.
+func BenchmarkRows(b *testing.B) {
+	storetest.BenchmarkRows(b, open(b, pgdb.Options{URL: testdb.DurablePostgres(b).URL()}))
+}
+
+func BenchmarkSize(b *testing.B) {
+	storetest.BenchmarkSize(b, func(b *testing.B) (ss.Store, func(int)) {
+		db := opened.Postgres(b, pgdb.Options{URL: testdb.PostgresDatabase(b)}, postgres.Migrations)
+		return postgres.New(db), func(records int) { opened.ReportSizes(b, opened.PostgresSizes(b, db), records) }
+	})
 }
