@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Hot is session and request state that may be lost at any time. Missing state is not an error. While the store is
-// unavailable, methods return errcode.Unavailable, after which the operation may have had its effect; see
+// Hot is session and request state that may be lost. Missing state is not an error. While the store is unavailable, methods return errcode.Unavailable, after which the operation may have had its effect; see
 // Degraded.Without.
 //
 // Methods are safe for concurrent use. They neither change nor keep slices in parameters. Slices in results may be

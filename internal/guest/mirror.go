@@ -231,12 +231,13 @@ func Run(ctx context.Context, steps ...func(context.Context)) {
 	}
 }
 
-// Repair is a step for Run: it repeats work that failed while Hot was unavailable, and marks used sessions in the
-// database.
+// Repair is a step for Run: it repeats work that failed while Hot was unavailable, marks used sessions in the database,
+// and stores changed hot state.
 func (s *Service) Repair(ctx context.Context) {
 	s.repairMirrors(ctx, time.Now())
 	s.repairCleared(ctx)
 	_ = s.FlushSeen(ctx) // retried by the next step
+	_ = s.KeepHot(ctx)
 }
 
 // repairMirrors deletes distrusted mirrors.

@@ -16,9 +16,11 @@ type Service struct {
 	limits  atomic.Pointer[Limits]
 	mirrors *mirrors
 	seen    *seen
-	forget  []func(ID)              // see OnErase
-	payload func() (*schema, error) // compiled schemas
+	forget  []func(ID) // see OnErase
 
+	restored atomic.Bool // see RestoreHot
+
+	payload    func() (*schema, error) // compiled schemas
 	criteria   func() (*schema, error)
 	attributes func() (*schema, error)
 }
@@ -39,6 +41,11 @@ type Options struct {
 	Limits    Limits // see SetLimits
 
 	Degraded Degraded // counts; may be nil
+
+	// Keeper is Hot in memory whose sessions are also kept in Kept, the database of no other server; both nil: hot state
+	// ends with the process, or outlives it by itself.
+	Keeper HotKeeper
+	Kept   HotStore
 }
 
 // NewService returns a Service. Run Repair beside it.

@@ -48,10 +48,10 @@ func (s *Guest) probeEvents(ctx context.Context) (findings []service.Finding) {
 // reached.
 func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	if s.cfg.Hot == hotMemory {
-		f := service.Finding{State: service.OK, What: whatHot, Says: "in the process's memory"}
+		f := service.Finding{State: service.OK, What: whatHot, Says: "in the process's memory, and in the database"}
 		if strings.HasPrefix(s.cfg.DatabaseURL, "postgres") {
-			f.State, f.Says = service.Warning, "in each process's memory: with several processes, a guest loses preferences and lists from one request to the next"
-			f.Fix = "set guest.hot to a Redis URL, or start only one process"
+			f.State, f.Says = service.Warning, "in each process's memory: a restart loses guests' preferences, attributes and lists, and several processes lose them from one request to the next"
+			f.Fix = "set guest.hot to a Redis URL"
 		}
 		return []service.Finding{f}
 	}

@@ -77,7 +77,7 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 	}
 	if h.embedded {
 		db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
-			return errors.Join(sqlite.EraseKeys(ctx, copied, d.Clock()), newEpoch(ctx, copied.Rows()))
+			return errors.Join(sqlite.EraseKeys(ctx, copied, d.Clock()), newEpoch(ctx, copied.Rows()), sqlite.New(copied, d.Clock, nil).ForgetHot(ctx))
 		}
 	}
 	return h, nil

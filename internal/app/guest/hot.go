@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/db/rows"
+	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/redis"
@@ -20,6 +21,16 @@ type hot struct {
 	local  *memory.Hot // fallback while Redis is unavailable
 	redis  *redisdb.DB
 	shared *redis.Hot // in Redis; nil: in memory
+	keeps  bool       // memory is also in the database
+}
+
+// keeping is the store of an embedded database, which only this process uses while it serves. Processes that share a
+// database on a server share their hot state in Redis: a copy in the database would be a second truth for each process.
+type keeping interface {
+	guest.HotStore
+
+	DropOldHot(ctx context.Context, before time.Time, limit int) (int, error)
+	ForgetHot(ctx context.Context) error
 }
 
 // localMemory is the fallback's size, in bytes. It holds only rate limits and caches, for the time of an outage.
@@ -27,10 +38,14 @@ const localMemory = 16 << 20
 
 // openHot does not wait for Redis. Until settle has read the database's epoch, every operation fails as if Redis were
 // unavailable, so that no request uses the state of another database.
-func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
+func (s *Guest) openHot(ctx context.Context, d *service.Deps, st backend.Store) (*hot, error) {
 	if s.cfg.Hot == hotMemory {
 		m := memory.New(d.Clock, s.cfg.HotMemory)
-		return &hot{Hot: m, memory: m}, nil
+		_, keeps := st.(keeping)
+		if keeps {
+			m.Keep()
+		}
+		return &hot{Hot: m, memory: m, keeps: keeps}, nil
 	}
 	db, err := d.Engines.OpenRedis(ctx, Name, "hot", redisdb.Options{URL: s.cfg.Hot, Timeout: s.cfg.HotTimeout, Probe: redis.Probe(s.cfg.HotPrefix)})
 	if err != nil {
@@ -45,6 +60,14 @@ func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 // to requests whose effects are lost, and wishes that the database lacks.
 func newEpoch(ctx context.Context, db rows.Database) error {
 	return db.Update(ctx, func(u rows.Update) error { return u.SetState(rows.WorkOf(Name), ident.New()) })
+}
+
+// forgetHot deletes the hot state in a restored database: guests may have cleared their sessions since.
+func forgetHot(ctx context.Context, st backend.Store) error {
+	if kept, ok := st.(keeping); ok {
+		return kept.ForgetHot(ctx)
+	}
+	return nil
 }
 
 // settle reads the database's epoch. Once is enough, because nobody restores a database while a server uses it. Readiness

@@ -55,6 +55,11 @@ func (h *hot) observe(m *obs.Metrics) func(what string) {
 	for _, what := range guest.Degradations {
 		degraded.WithLabelValues(what)
 	}
+	if h.keeps {
+		m.Gauge("holdfast_guest_hot_unsaved", "With hot state in memory and SQLite: sessions and searches that changed and are not in the database yet.", func(set obs.Set) {
+			set(float64(h.memory.Unsaved()))
+		})
+	}
 	if h.redis != nil {
 		m.Gauge("holdfast_guest_redis_up", "1 if there is a working connection to Redis, else 0.", func(set obs.Set) {
 			if up, _ := h.redis.State(); up {

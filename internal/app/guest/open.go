@@ -86,7 +86,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if db.Embedded() {
 		events.share = outbox.Partitions // only this process publishes events from a SQLite file
 	}
-	hot, err := s.openHot(ctx, d)
+	hot, err := s.openHot(ctx, d, st)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -96,7 +96,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	reachable := db.Ready(st.Ping)
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},
-		Jobs:      s.sweepJobs(p.retention),
+		Jobs:      s.sweepJobs(p.retention, st),
 		Ready: func(ctx context.Context) error {
 			if err := reachable(ctx); err != nil {
 				return err
@@ -105,6 +105,8 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		},
 		Caches: hot.caches,
 		Start: func(ctx context.Context) (func() error, error) {
+			// An error means that the database is not ready yet: the first KeepHot tries again.
+			_ = p.guests.RestoreHot(ctx)
 			// Before events are published or received: after a restore, this voids earlier handoffs.
 			if err := p.handoffs.start(ctx); err != nil {
 				return nil, err
@@ -124,6 +126,9 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	opened.AfterRestore = []service.RestoreStep{p.handoffs.afterRestore, {
 		Doc: "separating the hot state in Redis, because it may be newer than the database",
 		Run: func(ctx context.Context, _ service.Restored) error { return newEpoch(ctx, db.Rows(nil)) },
+	}, {
+		Doc: "forgetting guests' preferences, attributes and lists, because guests may have cleared them since",
+		Run: func(ctx context.Context, _ service.Restored) error { return forgetHot(ctx, st) },
 	}}
 	h := &httpapi.Handler{
 		Guests: p.guests, Catalogue: p.catalogue, Telemetry: p.telemetry, Handoffs: p.handoffs.Service, Bots: p.handoffs.bots, NestErrors: s.cfg.NestErrors,

@@ -56,6 +56,9 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	if hot.local != nil { // avoids a non-nil interface with a nil pointer
 		sessions.Local, views.Local = hot.local, hot.local
 	}
+	if kept, ok := st.(keeping); ok && hot.keeps {
+		sessions.Keeper, sessions.Kept = hot.memory, kept
+	}
 	sessions.Limits = s.cfg.limits()
 	observeCatalogue(d.Metrics, s.cfg.upstreams(), &views)
 	p.guests = guest.NewService(sessions)
@@ -107,7 +110,7 @@ func (p *parts) start(ctx context.Context, stop func() error) func() error {
 		all.Wait()
 		last, end := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 		defer end()
-		// Requests only count these in memory. The context of the server has ended, so this needs its own.
-		return errors.Join(err, p.guests.FlushSeen(last), p.telemetry.Flush(last), p.handoffs.FlushRefusals(last))
+		// Requests only note these in memory. The context of the server has ended, so this needs its own.
+		return errors.Join(err, p.guests.FlushSeen(last), p.guests.KeepHot(last), p.telemetry.Flush(last), p.handoffs.FlushRefusals(last))
 	}
 }

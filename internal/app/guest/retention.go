@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/retention"
 	"holdfast/internal/sweep"
 )
@@ -24,11 +25,19 @@ var sweeps = map[retention.Job]string{
 
 // sweepJobs makes a background sweep of each retention job. Processes with the same database take turns; see
 // retention.Service.Step.
-func (s *Guest) sweepJobs(r *retention.Service) (jobs []sweep.Job) {
+func (s *Guest) sweepJobs(r *retention.Service, st backend.Store) (jobs []sweep.Job) {
 	for _, job := range retention.Jobs {
 		jobs = append(jobs, sweep.Job{
 			Name: sweeps[job], Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,
 			Run: func(ctx context.Context, now time.Time, limit int) (int, error) { return r.Step(ctx, job, now, limit) },
+		})
+	}
+	if kept, ok := st.(keeping); ok {
+		jobs = append(jobs, sweep.Job{
+			Name: "old guest hot state", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,
+			Run: func(ctx context.Context, now time.Time, limit int) (int, error) {
+				return kept.DropOldHot(ctx, now.Add(-s.cfg.SweepAfter), limit)
+			},
 		})
 	}
 	return jobs

@@ -57,7 +57,7 @@ type eraseOutput struct {
 	Remains   lines `json:"remains" title:"Remains" doc:"places where the database may still hold deleted content; empty with SQLite, which erases it from its file and WAL"`
 	service.Deleted
 
-	// note says that another process keeps state in memory; "" with Redis.
+	// note says that another process keeps state in memory; "" with Redis, and with SQLite, which tells that process.
 	note string
 }
 
@@ -84,7 +84,7 @@ func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput,
 		return eraseOutput{}, err
 	}
 	out := eraseOutput{e.Wishes, e.Handoffs, e.Answers, e.BotScores, e.Events, e.Kept, e.Remains, still, ""}
-	if s.cfg.Hot == hotMemory {
+	if s.cfg.Hot == hotMemory && !p.hot.keeps {
 		out.note = "A running server keeps preferences and lists in memory. To delete them, send POST /guest/sessions/" + in.Session +
 			"/erase\nto its admin listener, or restart it."
 	}

@@ -20,6 +20,7 @@ type Hot struct {
 	shards [shards]shard
 
 	suspended suspensions
+	changes   changes // see Keep
 }
 
 var _ backend.Hot = (*Hot)(nil)

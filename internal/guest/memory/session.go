@@ -17,6 +17,7 @@ type session struct {
 	attributes guest.Attributes
 	lists      map[guest.List][]guest.Item
 	mirror     *mirror
+	kept       int64 // last use that a guest.HotStore knows, in Unix milliseconds; 0: the session is not stored
 }
 
 type mirror struct {
@@ -56,7 +57,11 @@ func (h *Hot) session(id guest.ID) (s *shard, v *session, now int64) {
 	return s, &session{}, now
 }
 
+// keep stores a used session. Use by itself is a change only every touchEvery.
 func (h *Hot) keep(s *shard, id guest.ID, v *session, now int64) {
+	if v.kept > 0 && h.changes.on && h.watch.clock().UnixMilli()-v.kept >= touchEvery.Milliseconds() {
+		h.changes.change(id)
+	}
 	h.put(s, now, item{string(id), sessions, v, v.size(), guest.SessionLife})
 }
 
@@ -78,6 +83,9 @@ func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (gues
 	}
 	if change.Campaign != nil {
 		v.Campaign = *change.Campaign
+	}
+	if change.Locale != nil || change.Currency != nil || change.Campaign != nil {
+		h.changes.change(id)
 	}
 	result.Preferences = v.Preferences
 	if change.ReadAttributes {
@@ -101,6 +109,7 @@ func (h *Hot) PutAttributes(_ context.Context, id guest.ID, was string, next gue
 	stored := v.attributes.Version == was
 	if stored {
 		v.attributes = next
+		h.changes.change(id)
 	}
 	h.keep(s, id, v, now)
 	return stored, nil
@@ -116,6 +125,7 @@ func (h *Hot) Push(_ context.Context, id guest.ID, list guest.List, item guest.I
 		v.lists = map[guest.List][]guest.Item{}
 	}
 	v.lists[list] = items[:min(len(items), list.Most())]
+	h.changes.change(id)
 	h.keep(s, id, v, now)
 	return nil
 }
@@ -135,9 +145,12 @@ func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
 	search.Query = slices.Clone(search.Query)
 	s, now := h.lock(string(search.ID))
 	defer s.mu.Unlock()
-	h.put(s, now, item{string(search.ID), sessions, search, 200 + len(search.Query), guest.SearchLife})
+	h.put(s, now, item{string(search.ID), sessions, search, searchSize(&search), guest.SearchLife})
+	h.changes.change(search.ID)
 	return nil
 }
+
+func searchSize(s *guest.Search) int { return 200 + len(s.Query) }
 
 // Search implements guest.HotSessions.
 func (h *Hot) Search(_ context.Context, id guest.ID) (guest.Search, bool, error) {
@@ -156,6 +169,7 @@ func (h *Hot) DropSession(_ context.Context, id guest.ID, searches []guest.ID) e
 	}
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
+	h.changes.drop(id)
 	e := s.byKey[string(id)]
 	if e == nil {
 		return nil

@@ -170,7 +170,7 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 			return err
 		}
 		e.Answers = len(answers)
-		return nil
+		return eraseHot(c, session, answers, s.time())
 	})
 	if err == nil {
 		e.Events, e.Kept, err = s.eraseEvents(ctx, session)

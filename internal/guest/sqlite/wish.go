@@ -166,8 +166,10 @@ func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cle
 		if err := sqlitedb.Exec(t.c, sqlEraseHandoffs, t.now.UnixMicro(), string(t.session)); err != nil {
 			return r, err
 		}
-		r.Answers, err = t.clearLists()
-		return r, err
+		if r.Answers, err = t.clearLists(); err != nil {
+			return r, err
+		}
+		return r, eraseHot(t.c, t.session, r.Answers, t.now)
 	})
 }
 
