@@ -24,6 +24,8 @@ type Config struct {
 	Domain string `toml:"domain" doc:"Parent domain for bucket host names: with s3.example.org, the bucket photos is photos.s3.example.org. Empty: the bucket is the first path segment."`
 	Region string `toml:"region" doc:"Region for request signatures and bucket locations."`
 
+	SignatureV2 bool `toml:"signature_v2" doc:"Accept links and forms with AWS Signature Version 2, which e.g. boto3 makes for the region us-east-1. Requests with this signature in a header are always refused."`
+
 	KeySecret     string   `toml:"key_secret" secret:"true" doc:"Encrypts secret keys in the database. At least 32 bytes, the same in all processes that share a database. Unset: generated and kept in the secrets file."`
 	OldKeySecrets []string `toml:"old_key_secrets" secret:"true" doc:"Former key secrets, whose access keys are still accepted."`
 
@@ -98,6 +100,7 @@ func DefaultConfig() Config {
 		Database:     settings.DefaultDatabase(),
 		Sweep:        settings.DefaultSweep(),
 		Region:       "us-east-1",
+		SignatureV2:  true,
 		Inline:       16 << 10,
 		ScrubEvery:   30 * 24 * time.Hour,
 		EventsAfter:  72 * time.Hour,

@@ -31,6 +31,9 @@ type KeyLimits struct {
 	Prefix   string         `json:"prefix,omitempty"`   // object name prefix; "" for all
 	Rights   []Right        `json:"rights,omitempty"`   // empty for all
 	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty for all
+
+	// Version2 accepts Signature Version 2 in links and forms although the key has limits. It is no limit.
+	Version2 bool `json:"version2,omitempty"`
 }
 
 // MaxKeyLimits is the maximum JSON size in bytes.
@@ -98,6 +101,9 @@ func isBucketPrefix(s string) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
 	}) < 0
 }
+
+// AllowVersion2 reports whether the key may sign links and forms with Signature Version 2.
+func (l *KeyLimits) AllowVersion2() bool { return l.Version2 || l.IsZero() }
 
 // AllowNetwork rejects an unknown address if Networks is set.
 func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {

@@ -199,7 +199,7 @@ var objectFeatures = []feature{
 		}
 		return cmp.Or(out.GetStream().Err(), equal(string(text), "a\n1\n"))
 	}},
-	{"Signature Version 2", func(p *probe) error {
+	{"Signature Version 2 in a header", func(p *probe) error {
 		b, err := p.filled()
 		m, newErr := minio.New(strings.TrimPrefix(p.url, "http://"), &minio.Options{Creds: credentials.NewStaticV2(p.sign.AccessKeyID, p.sign.Secret, ""), MaxRetries: 1})
 		if err := cmp.Or(err, newErr); err != nil {

@@ -102,6 +102,7 @@ type keyOutput struct {
 	Prefix    string    `json:"prefix,omitempty" doc:"object name prefix"`
 	Rights    words     `json:"rights,omitempty"`
 	Networks  words     `json:"networks,omitempty"`
+	Version2  bool      `json:"signatureV2,omitempty" doc:"signs links and forms with Signature Version 2 although it has limits"`
 	SecretKey string    `json:"secretKey,omitempty" title:"Secret key" with:"secrets" local:""`
 	Next      string    `json:"-" cursor:""`
 }
@@ -124,7 +125,7 @@ func (k keyOutput) Offers(string) bool { return isKeyOpen(k.State) }
 func (k keyDetail) listed() keyOutput {
 	o := keyOutput{
 		AccessKey: k.AccessKey, Name: k.Name, State: k.State, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked,
-		Buckets: k.Buckets, Prefix: k.Prefix, Rights: k.Rights, Networks: k.Networks,
+		Buckets: k.Buckets, Prefix: k.Prefix, Rights: k.Rights, Networks: k.Networks, Version2: k.Version2,
 	}
 	var limits []string
 	for _, l := range []struct{ of, limit string }{
@@ -150,6 +151,7 @@ type keyDetail struct {
 	Prefix    string    `json:"prefix,omitempty" title:"Objects" zero:"all" doc:"object name prefix"`
 	Rights    words     `json:"rights,omitempty" title:"Rights" zero:"all"`
 	Networks  words     `json:"networks,omitempty" title:"Networks" zero:"all"`
+	Version2  bool      `json:"signatureV2,omitempty" title:"Signature Version 2" doc:"signs links and forms with Signature Version 2 although it has limits"`
 }
 
 // Offers no change for configured and revoked keys.
@@ -166,6 +168,7 @@ func (s *Buckets) detail(k *buckets.Key) keyDetail {
 	o := keyDetail{
 		AccessKey: k.ID, Name: k.Name, State: keyActive, Created: k.Created.Time(), Revoked: service.TimeOf(k.Revoked), Expires: service.TimeOf(k.Expires),
 		Buckets: k.Limits.Buckets, Prefix: k.Limits.Prefix,
+		Version2: k.Limits.Version2,
 		Rights:   wordsOf(k.Limits.Rights, func(r buckets.Right) string { return string(r) }),
 		Networks: wordsOf(k.Limits.Networks, netip.Prefix.String),
 	}

@@ -19,6 +19,7 @@ type termsInput struct {
 	Prefix   string   `flag:"prefix" doc:"limit to objects with this name prefix" title:"Objects that begin with"`
 	Rights   []string `flag:"right" value:"RIGHT" names:"right" doc:"limit to RIGHT: read, write, delete, list, manage (buckets), policy (amounts to all rights), bypass (locks); repeatable" title:"Rights"`
 	Networks []string `flag:"network" value:"CIDR" doc:"limit to clients in network CIDR, e.g. 10.0.0.0/8; repeatable" title:"Networks"`
+	Version2 string   `flag:"signature-v2" value:"allow" enum:"allow,none" doc:"allow lets the key sign links and forms with Signature Version 2 although it has limits" title:"Signature Version 2"`
 	Expires  string   `flag:"expires-in" value:"DURATION" doc:"DURATION until the key expires, e.g. 720h" title:"Expires in"`
 }
 
@@ -71,6 +72,9 @@ func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyT
 			}
 			t.Limits.Networks = append(t.Limits.Networks, n)
 		}
+	}
+	if in.Version2 != "" {
+		t.Limits.Version2 = in.Version2 != noLimit
 	}
 	switch in.Expires {
 	case "":

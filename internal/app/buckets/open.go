@@ -138,8 +138,10 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	})
 	s.publisher = newPublisher(s, st)
 	cores := sigv4.NewCores()
+	verifier := sigv4.New(s.cfg.Region, d.Clock)
+	verifier.Version2 = s.cfg.SignatureV2
 	s3 := &s3api.Handler{
-		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
+		Service: s.opened, Verifier: verifier, Keys: s.keys, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
 	}
 	s.maintenance, s.lifecycle = s.openMaintenance(st), s.openLifecycle(st)
 	s.metrics = s.observe(d, s3)

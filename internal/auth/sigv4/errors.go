@@ -23,9 +23,11 @@ const (
 	MissingPayloadHash
 	InvalidPayloadHash // x-amz-content-sha256
 	UnsignedHeader     // a header is sent but not signed (Headers)
+	UnsignedParameter  // a query parameter that Signature Version 2 does not cover (Headers)
 	TimeTooSkewed      // (RequestTime, ServerTime)
 	NotYetValid        // presigned URL with a date in the future
 	Expired            // presigned URL (Expires, ServerTime)
+	ExpiresTooLate     // presigned URL of Signature Version 2 (Expires, ServerTime)
 	UnknownKey         // (AccessKeyID)
 	Mismatch           // (AccessKeyID, Signature, StringToSign, CanonicalRequest; Headers if a signed header is missing)
 	MissingLength
@@ -67,9 +69,11 @@ var kinds = [numKinds]kindOf{
 	MissingPayloadHash:     {"missing payload hash", "InvalidRequest", errcode.Invalid},
 	InvalidPayloadHash:     {"invalid payload hash", "InvalidArgument", errcode.Invalid},
 	UnsignedHeader:         {"unsigned header", "AccessDenied", errcode.Denied},
+	UnsignedParameter:      {"unsigned parameter", "AccessDenied", errcode.Denied},
 	TimeTooSkewed:          {"time too skewed", "RequestTimeTooSkewed", errcode.Denied},
 	NotYetValid:            {"not yet valid", "AccessDenied", errcode.Denied},
 	Expired:                {"expired", "AccessDenied", errcode.Denied},
+	ExpiresTooLate:         {"expires too late", "AccessDenied", errcode.Denied},
 	UnknownKey:             {"unknown key", "InvalidAccessKeyId", errcode.Denied},
 	Mismatch:               {"signature mismatch", "SignatureDoesNotMatch", errcode.Denied},
 	MissingLength:          {"missing length", "MissingContentLength", errcode.Invalid},
@@ -132,6 +136,10 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 func (e *Error) ErrorCode() errcode.Code { return kinds[e.Kind.index()].kind }
+
+func errSessionToken() *Error {
+	return refuse(SessionToken, "session tokens are not supported: use the access key of an account")
+}
 
 func refuse(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}

@@ -16,13 +16,17 @@ const maxPolicy = 20 << 10
 type Form struct {
 	AccessKeyID string
 	Region      string
-	Time        time.Time // client clock
+	Time        time.Time // client clock; zero with Version2
 	Policy      Policy
+	Version2    bool // signed with Signature Version 2
 }
 
 // VerifyForm verifies a form upload's signature and expiration. fields, with lower-case names, precede the file. The
 // signature covers only the policy document, which limits the other fields: see Policy.Check.
 func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, lookup Lookup) (*Form, error) {
+	if _, old := fields[version2Fields[0]]; old {
+		return v.verifyFormVersion2(ctx, fields, lookup)
+	}
 	c, err := parseForm(fields)
 	if err != nil {
 		return nil, err
@@ -37,25 +41,32 @@ func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, loo
 	if sum := mac(key[:], fields["policy"]); !hmac.Equal(sum[:], c.signature[:]) {
 		return nil, mismatched(c, fields["policy"])
 	}
-	policy, err := ParsePolicy(fields["policy"])
+	policy, err := v.currentPolicy(fields["policy"], version4Fields)
 	if err != nil {
 		return nil, err
-	}
-	if now := v.now().UTC(); now.After(policy.Expiration) {
-		return nil, &Error{Kind: PolicyExpired, Message: "the policy of the form has expired", Expires: policy.Expiration, ServerTime: now}
 	}
 	return &Form{AccessKeyID: c.keyID, Region: c.region, Time: c.time, Policy: policy}, nil
 }
 
+// currentPolicy parses a policy document that has not expired. signature names the fields that sign it.
+func (v *Verifier) currentPolicy(text string, signature []string) (Policy, error) {
+	p, err := ParsePolicy(text)
+	if err != nil {
+		return p, err
+	}
+	if now := v.now().UTC(); now.After(p.Expiration) {
+		return p, &Error{Kind: PolicyExpired, Message: "the policy of the form has expired", Expires: p.Expiration, ServerTime: now}
+	}
+	p.signature = signature
+	return p, nil
+}
+
 // parseForm reads the fields with credentials.
 func parseForm(fields map[string]string) (c claim, err error) {
-	_, old := fields["awsaccesskeyid"]
 	_, token := fields["x-amz-security-token"]
 	switch policy := fields["policy"]; {
-	case old:
-		return c, refuse(Unsupported, "Signature Version 2 is not supported: sign with version 4 (%s)", algorithm)
 	case token:
-		return c, refuse(SessionToken, "session tokens are not supported: use the access key of an account")
+		return c, errSessionToken()
 	case policy == "" && fields["x-amz-signature"] == "":
 		return c, refuse(NoCredentials, "the form is not signed")
 	case policy == "":
@@ -87,7 +98,10 @@ func parseForm(fields map[string]string) (c claim, err error) {
 // Check checks form fields against the policy. Names are lower-case, ${filename} is already replaced, and "bucket"
 // comes from the address. Pass MinSize and MaxSize to NewFormBody to check the file's size.
 func (p Policy) Check(fields map[string]string) error {
-	covered := map[string]bool{"policy": true, "x-amz-signature": true, "file": true}
+	covered := map[string]bool{"policy": true, "file": true}
+	for _, name := range p.signature {
+		covered[name] = true
+	}
 	for _, c := range p.conditions {
 		if !c.holds(fields[c.field]) {
 			return &Error{Kind: PolicyConditionFailed, Message: "a policy condition does not hold for a form field", Field: c.field}
@@ -109,6 +123,7 @@ type Policy struct {
 	MinSize, MaxSize int64
 
 	conditions []condition
+	signature  []string // fields that sign the policy, which need no condition
 }
 
 type condition struct {

@@ -19,6 +19,7 @@ type claim struct {
 	expires   time.Duration // presigned URL only
 	payload   string        // x-amz-content-sha256 as signed
 	presigned bool
+	version2  bool // only keyID is set
 }
 
 // parseHeader reads the Authorization header.

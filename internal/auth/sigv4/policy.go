@@ -40,7 +40,7 @@ func ParsePolicy(text string) (p Policy, err error) {
 	if json.Unmarshal(members["conditions"], &conditions) != nil || conditions == nil {
 		return p, refuse(InvalidPolicy, "the form's policy must have a list of conditions")
 	}
-	p.MaxSize = math.MaxInt64
+	p.MaxSize, p.signature = math.MaxInt64, version4Fields
 	for _, c := range conditions {
 		if err := p.add(c); err != nil {
 			return Policy{}, err

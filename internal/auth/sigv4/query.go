@@ -58,7 +58,7 @@ func (p *presigned) field(name string) *string {
 func readPresigned(params []parameter) (p presigned, err error) {
 	for _, param := range params {
 		if param.name == "X-Amz-Security-Token" {
-			return p, refuse(SessionToken, "session tokens are not supported: use the access key of an account")
+			return p, errSessionToken()
 		}
 		field := p.field(param.name)
 		if field == nil {

@@ -23,7 +23,9 @@ type Request struct {
 	Method string
 	Target string // raw path and query
 	Host   string // as the client sent it
-	Header http.Header
+	// HostBucket is the bucket in the host, for Signature Version 2; "" if the path contains the bucket.
+	HostBucket string
+	Header     http.Header
 	// ContentLength is the length of the framed body, or -1 (Transfer-Encoding: chunked).
 	ContentLength int64
 }

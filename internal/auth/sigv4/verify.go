@@ -19,6 +19,9 @@ type Lookup func(ctx context.Context, accessKeyID string) (secret string, ok boo
 
 // Verifier verifies signatures for one region. It is safe for concurrent use.
 type Verifier struct {
+	// Version2 accepts Signature Version 2 in links and forms. Set it before the first use.
+	Version2 bool
+
 	region string
 	now    clock.Clock
 
@@ -40,8 +43,9 @@ func New(region string, now clock.Clock) *Verifier {
 type Signed struct {
 	AccessKeyID string
 	Region      string
-	Time        time.Time // client clock
+	Time        time.Time // client clock; zero with Version2
 	Presigned   bool
+	Version2    bool // signed with Signature Version 2
 
 	// Payload is x-amz-content-sha256 as signed: the SHA-256 of the body, UNSIGNED-PAYLOAD, or a STREAMING- mode.
 	Payload string
@@ -58,6 +62,9 @@ func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signe
 	path, params, c, err := r.parse()
 	if err != nil {
 		return nil, err
+	}
+	if c.version2 {
+		return v.verifyVersion2(ctx, r, params, c.keyID, lookup)
 	}
 	if err := v.checkScope(c); err != nil {
 		return nil, err
@@ -113,14 +120,17 @@ func (r Request) parse() (path string, params []parameter, c claim, err error) {
 	switch {
 	case inHeader && (inQuery || isVersion2(query)):
 		return "", nil, c, refuse(SeveralCredentials, "the request has credentials in the Authorization header and in the query: use one of them")
-	case !inHeader && !inQuery && isVersion2(query):
-		return "", nil, c, refuse(Unsupported, "Signature Version 2 is not supported: sign with version 4 (%s)", algorithm)
-	case !inHeader && !inQuery:
+	case inQuery && isVersion2(query):
+		return "", nil, c, refuse(SeveralCredentials, "the query has credentials of two signature versions: use one of them")
+	case !inHeader && !inQuery && !isVersion2(query):
 		return "", nil, c, refuse(NoCredentials, "the request is not signed")
 	case len(r.Header["X-Amz-Security-Token"]) > 0:
-		return "", nil, c, refuse(SessionToken, "session tokens are not supported: use the access key of an account")
+		return "", nil, c, errSessionToken()
 	case inHeader:
 		c, err = r.parseHeader()
+	case !inQuery:
+		c.version2 = true
+		c.keyID, err = keyOfVersion2(params)
 	default:
 		c, err = r.parsePresigned(params)
 	}
@@ -158,18 +168,14 @@ func (v *Verifier) checkTime(c claim) error {
 
 // findKey returns the signing key.
 func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (key [32]byte, err error) {
-	secret, ok, err := lookup(ctx, c.keyID)
+	secret, err := findSecret(ctx, c.keyID, lookup)
 	if err != nil {
 		return key, err
-	}
-	// With an empty secret, anybody could sign.
-	if !ok || secret == "" {
-		return key, &Error{Kind: UnknownKey, Message: "the access key does not exist or is revoked", AccessKeyID: c.keyID}
 	}
 	from := derived{secret, c.date, c.region}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	key, ok = v.keys[from]
+	key, ok := v.keys[from]
 	if !ok {
 		if len(v.keys) == cachedKeys {
 			clear(v.keys)
@@ -178,6 +184,19 @@ func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (ke
 		v.keys[from] = key
 	}
 	return key, nil
+}
+
+// findSecret returns the access key's secret.
+func findSecret(ctx context.Context, keyID string, lookup Lookup) (string, error) {
+	secret, ok, err := lookup(ctx, keyID)
+	if err != nil {
+		return "", err
+	}
+	// With an empty secret, anybody could sign.
+	if !ok || secret == "" {
+		return "", &Error{Kind: UnknownKey, Message: "the access key does not exist or is revoked", AccessKeyID: keyID}
+	}
+	return secret, nil
 }
 
 // verifyAny accepts a signature over any form of the path. If none matches, the error describes the first form.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -34,10 +35,16 @@ type Client struct {
 // Signature is a verified signature. All fields are empty for an anonymous client.
 type Signature struct {
 	Type    string    // REST-HEADER, REST-QUERY-STRING or POST; "" for another kind of credentials
-	Version string    // AWS4-HMAC-SHA256 or ""
+	Version string    // AWS4-HMAC-SHA256, SignatureVersion2 or ""
 	Time    time.Time // when the client signed; zero if unknown
 	Payload string    // how the signature covers the body, as in x-amz-content-sha256
 }
+
+// SignatureVersion2 is s3:signatureversion for Signature Version 2.
+const SignatureVersion2 = "AWS"
+
+// errAge denies. Without a value, a statement that denies old signatures would not apply to signatures of unknown age.
+var errAge = errcode.New(errcode.Denied, "the bucket policy depends on the age of the signature, which is unknown with Signature Version 2: sign with version 4")
 
 // Operation is a parsed operation. Fields that an operation does not have are zero, and their keys are absent.
 type Operation struct {
@@ -77,6 +84,8 @@ func IsCommon(k Key) bool { return slices.Contains(common, k) }
 // Value implements Context.
 func (v *Values) Value(k Key, name string) ([]string, error) {
 	switch {
+	case k == SignatureAge && v.Signature.Version == SignatureVersion2:
+		return nil, errAge
 	case IsCommon(k):
 		return v.common(k), nil
 	case !slices.Contains(v.Operation.Keys, k):

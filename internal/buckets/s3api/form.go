@@ -66,7 +66,9 @@ func (x *request) postForm() error {
 	if err != nil {
 		return err
 	}
-	x.signed = &sigv4.Signed{AccessKeyID: form.AccessKeyID, Region: form.Region, Time: form.Time, Payload: sigv4.UnsignedPayload}
+	x.signed = &sigv4.Signed{
+		AccessKeyID: form.AccessKeyID, Region: form.Region, Time: form.Time, Version2: form.Version2, Payload: sigv4.UnsignedPayload,
+	}
 	if err := x.admit(); err != nil {
 		return err
 	}

@@ -196,6 +196,9 @@ func (x *request) authenticate() error {
 	if !req.HasCredentials() {
 		return nil
 	}
+	if x.hosted {
+		req.HostBucket = x.route.bucket
+	}
 	var err error
 	x.signed, err = x.Verifier.Verify(x.in.Context(), req, x.lookup)
 	if err != nil {
@@ -213,6 +216,7 @@ func (x *request) authenticate() error {
 var (
 	errKeyExpired = refuse(http.StatusForbidden, "AccessDenied", "The access key has expired")
 	errKeyNetwork = refuse(http.StatusForbidden, "AccessDenied", "The access key may not be used from this network")
+	errKeyVersion = refuse(http.StatusForbidden, "AccessDenied", "The access key has limits, so it does not sign with Signature Version 2: sign with version 4 (AWS4-HMAC-SHA256)")
 )
 
 // admit checks the key's expiry and networks after the signature, so that strangers learn nothing about a key.
@@ -223,6 +227,9 @@ func (x *request) admit() error {
 	}
 	if ip, _ := web.ClientIP(x.in); !x.limits.AllowNetwork(ip) {
 		return errKeyNetwork
+	}
+	if x.signed.Version2 && !x.limits.AllowVersion2() {
+		return errKeyVersion
 	}
 	return nil
 }
@@ -363,7 +370,7 @@ func (x *request) expectOwner(header string) error {
 }
 
 // findBucket finds the bucket that the request names: ACCOUNT:BUCKET, then the signer's own bucket, then BUCKET.ACCOUNT
-// in the host if there is such an account, and then the bucket that claims the plain name. An account name comes before
+// in the host if there is such an account and the signature covers the host, and then the bucket that claims the plain name. An account name comes before
 // a claim, because otherwise a bucket called photos.main could take the requests for the bucket photos of main.
 func (x *request) findBucket() error {
 	if x.route.account != "" {
@@ -375,8 +382,12 @@ func (x *request) findBucket() error {
 			return err
 		}
 	}
-	if known, err := x.bucketOfLabels(); known || !errors.Is(err, buckets.ErrNoBucket) {
-		return err
+	// Signature Version 2 does not cover the host: a link to the bucket photos.main by path could be sent to the host
+	// photos.main, where it would mean the bucket photos of main.
+	if x.signed == nil || !x.signed.Version2 {
+		if known, err := x.bucketOfLabels(); known || !errors.Is(err, buckets.ErrNoBucket) {
+			return err
+		}
 	}
 	return x.claimedBucket()
 }

@@ -116,6 +116,7 @@ func serveOn(t testing.TB, st store, log ...*slog.Logger) *server {
 	s.s3 = &s3api.Handler{
 		Service: buckets.NewService(s.options), Verifier: sigv4.New(region, time.Now), Keys: keys, Region: region, Domain: domain, Cores: sigv4.NewCores(),
 	}
+	s.s3.Verifier.Version2 = true
 	var o web.Options
 	if len(log) > 0 {
 		o.Log = log[0]

@@ -150,7 +150,7 @@ func TestForgedPresignedURLs(t *testing.T) {
 		"another subresource":      {func(r *http.Request) { r.URL.RawQuery += "&tagging" }, 403, "SignatureDoesNotMatch"},
 		"copy of another's object": {with("X-Amz-Copy-Source", "/photos/secret"), 403, "AccessDenied"},
 		"metadata":                 {with("X-Amz-Meta-A", "1"), 403, "AccessDenied"},
-		"Signature Version 2":      {func(r *http.Request) { r.URL.RawQuery = "AWSAccessKeyId=a&Expires=9999999999&Signature=b" }, 400, "InvalidRequest"},
+		"Signature Version 2":      {func(r *http.Request) { r.URL.RawQuery = "AWSAccessKeyId=a&Expires=9999999999&Signature=b" }, 403, "AccessDenied"},
 		"session token":            {func(r *http.Request) { r.URL.RawQuery += "&X-Amz-Security-Token=a" }, 400, "InvalidToken"},
 	} {
 		r := s.request("PUT", "/photos/k", hello)

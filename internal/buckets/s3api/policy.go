@@ -234,6 +234,9 @@ func (x *request) signature() (s policy.Signature) {
 		return s
 	}
 	s = policy.Signature{Type: "REST-HEADER", Version: "AWS4-HMAC-SHA256", Time: x.signed.Time, Payload: x.signed.Payload}
+	if x.signed.Version2 {
+		s.Version = policy.SignatureVersion2
+	}
 	switch {
 	case x.op.form:
 		s.Type = "POST"

@@ -80,7 +80,7 @@ func refusals() []refusal {
 		{"forged presigned PUT", 403, "SignatureDoesNotMatch", forged(presigned("PUT", "/photos/k", hello, 0), query("Expires=60", "Expires=61"))},
 		{"malformed presigned URL", 400, "AuthorizationQueryParametersError", forged(presigned("PUT", "/photos/k", hello, 0), query("Expires=60", "Expires=x"))},
 		{"presigned PUT of an unknown key", 403, "InvalidAccessKeyId", forged(presigned("PUT", "/photos/k", hello, 0), query("Credential=HF", "Credential=XX"))},
-		{"Signature Version 2", 400, "InvalidRequest", anonymous("PUT", "/photos/k?AWSAccessKeyId=a&Expires=9999999999&Signature=b", hello)},
+		{"Signature Version 2", 403, "AccessDenied", anonymous("PUT", "/photos/k?AWSAccessKeyId=a&Expires=9999999999&Signature=b", hello)},
 		{"session token", 400, "InvalidToken", anonymous("GET", "/photos/k?X-Amz-Security-Token=a&X-Amz-Signature=b", "")},
 		{"wrong secret", 403, "SignatureDoesNotMatch", signedBy("PUT", "/photos/k", hello, func(_ *server, by *sigv4test.Signer) { by.Secret = "guess" }, 0)},
 		{"unknown key", 403, "InvalidAccessKeyId", signedBy("GET", "/photos/k", "", func(_ *server, by *sigv4test.Signer) { by.AccessKeyID = "HFAAAAAAAAAAAAAAAAAA" }, 0)},
