@@ -91,15 +91,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestSpanner runs the part that needs the emulator.
-func TestSpanner(t *testing.T) {
-	t.Parallel()
-	testdb.SoakOnly(t, "the emulator is slow")
-	testdb.Spanner(t) // skips without an emulator
-	text := measured(t, "-engines", "spanner", "-connections", "1", "-parts", "load")
-	wantRows(t, text, 4, "PUT 500 B | spanner | 1", "POST 100 × 500 B | spanner | 1", "batch: append 100 × 500 B | spanner | 1", "batch: commit 250 | spanner | 1")
-}
-
 // TestReport checks that a run replaces only the tables of its parts, and says how it measured.
 func TestReport(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ type bareBuckets struct {
 
 func (b bareBuckets) close() error { return errors.Join(b.files.close(), b.database.close()) }
 
-func (w *s3Load) bare(ctx context.Context, _ *options, e *engine, _ int) (*bare, error) {
+func (w *s3Load) bare(ctx context.Context, e *engine, _ int) (*bare, error) {
 	s := store{name: "buckets", sqlite: bucketssqlite.Migrations, postgres: bucketspostgres.Migrations, connections: 10}
 	b, err := s.open(ctx, e)
 	if err != nil {

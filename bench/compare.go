@@ -58,10 +58,6 @@ func compareBinaries(ctx context.Context, o *options, out io.Writer) error {
 
 func (o *options) compare(ctx context.Context, ours, theirs onSide, t *table) error {
 	for _, name := range o.engines {
-		if name == "spanner" {
-			fmt.Fprintln(os.Stderr, "bench: spanner: skipped: the emulator says nothing about the speed of Spanner")
-			continue
-		}
 		err := ours(ctx, name, func(a *side) error {
 			return theirs(ctx, name, func(b *side) error { return o.compareSides(ctx, a, b, t) })
 		})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"zombiezen.com/go/sqlite"
@@ -14,50 +12,25 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// engine is the server's own database: a SQLite file, a durable PostgreSQL server, or the Spanner emulator.
+// engine is the server's own database: a SQLite file or a durable PostgreSQL server.
 type engine struct {
 	name     string
 	postgres *testdb.PostgresServer
-	spanner  *testdb.SpannerServer
-	database string // on Spanner
-	servers  int    // that are running
+	servers  int // that are running
 }
 
-var engines = []string{"sqlite", "postgres", "spanner"}
+var engines = []string{"sqlite", "postgres"}
 
+// onEngine starts an engine for the time that fn runs.
 func onEngine(name string, fn func(*engine) error) (err error) {
 	e := &engine{name: name}
-	switch name {
-	case "postgres":
-		if e.postgres, err = testdb.StartPostgres(testdb.PostgresOptions{Durable: true}); err == nil {
-			defer e.postgres.Remove()
+	if name == "postgres" {
+		if e.postgres, err = testdb.StartPostgres(testdb.PostgresOptions{Durable: true}); err != nil {
+			return err
 		}
-	case "spanner":
-		if e.spanner, err = testdb.StartSpanner(); err == nil {
-			defer e.spanner.Remove()
-		}
-		e.database = newDatabase()
-	}
-	if err != nil {
-		return err
+		defer e.postgres.Remove()
 	}
 	return fn(e)
-}
-
-func newDatabase() string {
-	id := "b" + strings.ToLower(rand.Text()[:16])
-	return "projects/bench/instances/" + id + "/databases/" + id
-}
-
-// spannerCallers limits connections to the emulator, which serializes read-write transactions. Batches use a single
-// connection and take a minute.
-const spannerCallers = 4
-
-func (e *engine) connections(all []int) []int {
-	if e.spanner == nil {
-		return all
-	}
-	return slices.Compact(each(all, func(n int) int { return min(n, spannerCallers) }))
 }
 
 // settings let all servers of a run use the same database in turn, without rate limits for extension storage.
@@ -65,9 +38,6 @@ func (e *engine) settings() []string {
 	all := []string{
 		"HOLDFAST_SERVER__MASTER_SECRET=" + ownSecret, "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + ownSecret, "HOLDFAST_BUCKETS__KEY_SECRET=" + ownSecret,
 		"HOLDFAST_GUEST__COOKIE_SECRET=" + ownSecret, "HOLDFAST_GUEST__HANDOFF_SECRET=" + ownSecret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false",
-	}
-	if e.spanner != nil {
-		return append(all, "HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://"+e.database, "HOLDFAST_SYNCSTORAGE__SPANNER_EMULATOR_HOST="+e.spanner.Host())
 	}
 	if e.postgres != nil {
 		for _, section := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS", "GUEST"} {
@@ -79,8 +49,7 @@ func (e *engine) settings() []string {
 
 var ownSecret = rand.Text() + rand.Text()
 
-// cpu includes background work. SQLite runs in the server process, and figures from the emulator do not apply to
-// Spanner.
+// cpu includes background work. SQLite runs in the server process.
 func (e *engine) cpu() (worked, error) {
 	if e.postgres == nil {
 		return worked{}, nil
@@ -113,10 +82,7 @@ func execPostgres(ctx context.Context, url string, script ...string) error {
 
 // settle runs a checkpoint, so that none disturbs the next measurement.
 func (e *engine) settle(ctx context.Context, file string) error {
-	switch {
-	case e.spanner != nil:
-		return nil
-	case e.postgres != nil:
+	if e.postgres != nil {
 		return execPostgres(ctx, e.postgres.URL(), `CHECKPOINT`)
 	}
 	return checkpoint(file)

@@ -114,7 +114,7 @@ func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
 	return t
 }
 
-func (extLoad) bare(ctx context.Context, _ *options, e *engine, installs int) (*bare, error) {
+func (extLoad) bare(ctx context.Context, e *engine, installs int) (*bare, error) {
 	s := store{name: "ext", sqlite: extsqlite.Migrations, postgres: extpostgres.Migrations, connections: 20}
 	b, err := s.open(ctx, e)
 	if err != nil {

@@ -10,26 +10,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"cloud.google.com/go/spanner"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
 )
 
-// stmt is SQL with its arguments. On Spanner, args contains a map of named parameters, and SQL that is only a table's
-// name is a mutation that inserts or updates these columns.
+// stmt is SQL with its arguments.
 type stmt struct {
 	sql  string
 	args []any
@@ -84,16 +77,14 @@ type database interface {
 
 // store is a service's tables in the engines.
 type store struct {
-	name                      string
-	sqlite, postgres, spanner func() (migrate.Set, error)
-	connections               int32 // to PostgreSQL
+	name             string
+	sqlite, postgres func() (migrate.Set, error)
+	connections      int32 // to PostgreSQL
 }
 
 func (s *store) open(ctx context.Context, e *engine) (b *bare, err error) {
 	b = &bare{}
 	switch {
-	case e.spanner != nil:
-		b.database, err = openSpanner(ctx, e, s.spanner)
 	case e.postgres != nil:
 		b.database, err = openPostgres(ctx, e, s)
 	default:
@@ -322,75 +313,4 @@ func (p pgPool) run(ctx context.Context, t tx) error {
 		b.Queue(s.sql, s.args...).Exec(func(tag pgconn.CommandTag) error { return s.check(int(tag.RowsAffected())) })
 	}
 	return p.SendBatch(ctx, &b).Close()
-}
-
-// spannerDB serializes read-write transactions, because the emulator does, too.
-type spannerDB struct {
-	*spanner.Client
-
-	alone sync.Mutex
-}
-
-func openSpanner(ctx context.Context, e *engine, migrations func() (migrate.Set, error)) (database, error) {
-	name := newDatabase()
-	db, err := spannerdb.Open(ctx, spannerdb.Options{Database: name, EmulatorHost: e.spanner.Host()})
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	set, err := migrations()
-	if err == nil {
-		_, err = db.Migrate(ctx, set)
-	}
-	if err != nil {
-		return nil, err
-	}
-	client, err := spanner.NewClientWithConfig(ctx, name, spanner.ClientConfig{DisableNativeMetrics: true},
-		option.WithEndpoint(e.spanner.Host()), option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
-	return &spannerDB{Client: client}, err
-}
-
-func (d *spannerDB) close() error {
-	d.Close()
-	return nil
-}
-
-func (d *spannerDB) settle(context.Context) error { return nil }
-
-func (d *spannerDB) run(ctx context.Context, t tx) error {
-	d.alone.Lock()
-	defer d.alone.Unlock()
-	_, err := d.ReadWriteTransaction(ctx, func(ctx context.Context, in *spanner.ReadWriteTransaction) error {
-		for i := range t.reads {
-			rows := 0
-			if err := in.Query(ctx, t.reads[i].onSpanner()).Do(func(*spanner.Row) error { rows++; return nil }); err != nil {
-				return err
-			}
-			if err := t.reads[i].check(rows); err != nil {
-				return err
-			}
-		}
-		var mutations []*spanner.Mutation
-		var statements []spanner.Statement
-		for i := range t.writes {
-			if s := &t.writes[i]; strings.Contains(s.sql, " ") {
-				statements = append(statements, s.onSpanner())
-			} else {
-				mutations = append(mutations, spanner.InsertOrUpdateMap(s.sql, s.args[0].(map[string]any)))
-			}
-		}
-		if len(statements) == 0 {
-			return in.BufferWrite(mutations)
-		}
-		rows, err := in.BatchUpdate(ctx, statements)
-		for i, n := range rows {
-			err = errors.Join(err, t.writes[i].check(int(n)))
-		}
-		return err
-	})
-	return err
-}
-
-func (s *stmt) onSpanner() spanner.Statement {
-	return spanner.Statement{SQL: s.sql, Params: s.args[0].(map[string]any)}
 }

@@ -23,15 +23,14 @@ type load struct {
 	service
 
 	part    string
-	spanner bool     // also measured on the Spanner emulator
 	attacks []string // works with which a client attacks a neighbour; see measureNeighbours
-	bare    func(ctx context.Context, o *options, e *engine, owners int) (*bare, error)
+	bare    func(ctx context.Context, e *engine, owners int) (*bare, error)
 }
 
 func loads(n *size) []load {
 	sync, ext, buckets := newSync(n), extLoad{}, newBuckets(n)
 	return []load{
-		{service: sync, part: "load", spanner: true, bare: sync.bare, attacks: []string{workList, workPost}},
+		{service: sync, part: "load", bare: sync.bare, attacks: []string{workList, workPost}},
 		{service: ext, part: "ext", bare: ext.bare, attacks: []string{workExtList, workExtBulk}},
 		{service: buckets, part: "buckets", bare: buckets.bare},
 	}
@@ -80,10 +79,8 @@ func named(of service, e *engine, name string) *operation {
 	return nil
 }
 
-// on reports whether the operation is measured. On the Spanner emulator, only operations with a goal are.
-func (op *operation) on(e *engine, n int) bool {
-	return n >= op.least && (op.most == 0 || n <= op.most) && (e.spanner == nil || op.goals[e.name].ratio > 0)
-}
+// on reports whether the operation is measured on n connections.
+func (op *operation) on(n int) bool { return n >= op.least && (op.most == 0 || n <= op.most) }
 
 // load sends requests on a connection per owner. Every connection uses its own owner, like a device, because an
 // owner's writes wait for each other.
@@ -122,49 +119,36 @@ func (op *operation) window(ctx context.Context, s *server, owners []credentials
 // brief returns a short window and few runs, for the many operations without a goal.
 func (o *options) brief() (window time.Duration, runs int) { return o.window / 5, min(o.runs, 3) }
 
-// measure compares the server with the bare engine. All rows use the same server and limit, except on the Spanner
-// emulator, which scans all rows that a table ever had.
+// measure compares the server with the bare engine. All rows use the same server and limit.
 func (l *load) measure(ctx context.Context, o *options, e *engine, t *table) error {
-	connections := e.connections(o.connections)
-	onBoth := func(fn func(*server, *bare, []credentials) error) error {
-		n := slices.Max(connections)
-		return onServer(ctx, o.binary, e, nil, func(s *server) error {
-			owners, err := s.filled(ctx, l.service, n)
-			if err != nil {
-				return err
+	n := slices.Max(o.connections)
+	return onServer(ctx, o.binary, e, nil, func(s *server) error {
+		owners, err := s.filled(ctx, l.service, n)
+		if err != nil {
+			return err
+		}
+		b, err := l.bare(ctx, e, n)
+		if err != nil {
+			return err
+		}
+		return errors.Join(l.rows(ctx, o, s, b, owners, t), b.close())
+	})
+}
+
+// rows writes a row for each operation and number of connections.
+func (l *load) rows(ctx context.Context, o *options, s *server, b *bare, owners []credentials, t *table) error {
+	all := l.operations(s.engine)
+	for i := range all {
+		for _, n := range o.connections {
+			if !o.works.MatchString(all[i].name) || !all[i].on(n) {
+				continue
 			}
-			b, err := l.bare(ctx, o, e, n)
-			if err != nil {
-				return err
-			}
-			return errors.Join(fn(s, b, owners), b.close())
-		})
-	}
-	rows := func(at func(func(*server, *bare, []credentials) error) error) error {
-		all := l.operations(e)
-		for i := range all {
-			op := &all[i]
-			for _, n := range connections {
-				if !o.works.MatchString(op.name) || !op.on(e, n) {
-					continue
-				}
-				err := at(func(s *server, b *bare, owners []credentials) error { return op.measure(ctx, o, s, b, owners[:n], t) })
-				if err != nil {
-					return fmt.Errorf("%s at %d: %w", op.name, n, err)
-				}
+			if err := all[i].measure(ctx, o, s, b, owners[:n], t); err != nil {
+				return fmt.Errorf("%s at %d: %w", all[i].name, n, err)
 			}
 		}
-		return nil
 	}
-	if e.spanner != nil {
-		return rows(func(fn func(*server, *bare, []credentials) error) error {
-			e.database = newDatabase()
-			return onBoth(fn)
-		})
-	}
-	return onBoth(func(s *server, b *bare, owners []credentials) error {
-		return rows(func(fn func(*server, *bare, []credentials) error) error { return fn(s, b, owners) })
-	})
+	return nil
 }
 
 const loadColumns = "work|engine|connections>|server ops/s>|limit ops/s>|ratio>|goal|p50>|p99>|server CPU µs/op>|engine CPU µs/op>|peak memory>"

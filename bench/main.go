@@ -23,8 +23,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"holdfast/internal/testdb"
 )
 
 type options struct {
@@ -183,22 +181,20 @@ func choice(name, list string, of []string) ([]string, error) {
 	return all, nil
 }
 
-// part measures a table with an empty engine. Some parts make no sense on the Spanner emulator, which scans whole
-// tables and limits batches.
+// part measures a table, on each engine.
 type part struct {
 	name    string
-	spanner bool
 	table   func(o *options, out io.Writer) *table
 	measure func(ctx context.Context, o *options, e *engine, t *table) error
 }
 
 func parts(of []load) (all []part) {
 	for i := range of {
-		all = append(all, part{name: of[i].part, spanner: of[i].spanner, table: loadTable, measure: of[i].measure})
+		all = append(all, part{name: of[i].part, table: loadTable, measure: of[i].measure})
 	}
 	return append(all,
 		part{name: "memory", table: memoryTable, measure: measureMemory},
-		part{name: "start", spanner: true, table: startTable, measure: measureStart},
+		part{name: "start", table: startTable, measure: measureStart},
 		part{name: "neighbour", table: neighbourTable, measure: measureNeighbours},
 		part{name: "bucketsmemory", table: memoryTable, measure: measureBucketsMemory},
 	)
@@ -238,7 +234,7 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 		}
 		err := r.part(p.name, func(out io.Writer) error {
 			t := p.table(o, out)
-			return o.onEngines(p.spanner, func(e *engine) error { return p.measure(ctx, o, e, t) })
+			return o.onEngines(func(e *engine) error { return p.measure(ctx, o, e, t) })
 		})
 		if err != nil {
 			return err
@@ -247,17 +243,9 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 	return nil
 }
 
-func (o *options) onEngines(spanner bool, fn func(*engine) error) error {
+func (o *options) onEngines(fn func(*engine) error) error {
 	for _, name := range o.engines {
-		if name == "spanner" && !spanner {
-			continue
-		}
-		err := onEngine(name, fn)
-		if errors.Is(err, testdb.ErrNoEmulator) {
-			fmt.Fprintf(os.Stderr, "bench: %s: skipped: %v\n", name, err)
-			continue
-		}
-		if err != nil {
+		if err := onEngine(name, fn); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}

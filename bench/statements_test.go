@@ -15,8 +15,7 @@ import (
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	for backend, copies := range map[string][]string{
-		"syncstorage/sqlite":  {liteCounters, liteHeader, liteUpdate, liteSetUser, liteSetCollection, liteAddCollection, liteInfo},
-		"syncstorage/spanner": {spParent, spUnstage},
+		"syncstorage/sqlite": {liteCounters, liteHeader, liteUpdate, liteSetUser, liteSetCollection, liteAddCollection, liteInfo},
 		"extstorage/sqlite": {
 			extBegin, extFind, extActive, extChange, extUpdate, extInsert, extSetUsage, extAddUsage, extExpiring, extGetOne, extGetPage,
 		},

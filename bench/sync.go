@@ -10,7 +10,6 @@ import (
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
-	"holdfast/internal/syncstorage/budget"
 	"holdfast/internal/workload/sync"
 )
 
@@ -32,7 +31,6 @@ const (
 
 	syncFile    = "syncstorage.db"
 	accountKeys = "qqqqqqqqqqqqqqqqqqqqqg"
-	spannerGoal = 0.7
 	// commitGoal is the throughput ratio if a commit takes 1.3 times as long as plain SQL.
 	commitGoal = 1 / 1.3
 )
@@ -56,7 +54,7 @@ func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	return credentials{Endpoint: c.Endpoint, sign: sign, retries: w.retries}, err
 }
 
-func (w *syncLoad) operations(e *engine) []operation {
+func (w *syncLoad) operations(*engine) []operation {
 	post := func(method, path string, body []byte) func(context.Context, *caller, int) error {
 		return func(ctx context.Context, c *caller, _ int) error {
 			_, err := c.send(ctx, method, path, body)
@@ -67,20 +65,17 @@ func (w *syncLoad) operations(e *engine) []operation {
 		return func(ctx context.Context, c *caller, _ int) error { return getRecords(ctx, c, collection, records) }
 	}
 	put := []byte(sync.JSON(sync.Record{Payload: payload(500)}))
-	n, callers, goals := w.batch(e), w.size.batchCallers, map[string]goal{"spanner": {ratio: spannerGoal}}
-	if e.spanner != nil {
-		callers = 1
-	}
+	n, callers := w.size.batch, w.size.batchCallers
 	return []operation{
 		{
-			name: workPut, goals: map[string]goal{"sqlite": {0.50, 90 * time.Microsecond}, "postgres": {0.40, 130 * time.Microsecond}, "spanner": {ratio: spannerGoal}},
+			name: workPut, goals: map[string]goal{"sqlite": {0.50, 90 * time.Microsecond}, "postgres": {0.40, 130 * time.Microsecond}},
 			do: func(ctx context.Context, c *caller, i int) error {
 				_, err := c.send(ctx, http.MethodPut, "/storage/"+putCollection+"/"+id(i%putRecords), put)
 				return err
 			},
 		},
 		{
-			name: workPost, goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}, "spanner": {ratio: spannerGoal}},
+			name: workPost, goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}},
 			do: post(http.MethodPost, "/storage/"+postCollection, list(0, postRecords, 500)),
 		},
 		{name: workList, goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}}, do: get(listCollection, listRecords)},
@@ -89,11 +84,11 @@ func (w *syncLoad) operations(e *engine) []operation {
 		// Each batch belongs to a new user, so there are as many open batches as callers. Appends and commits start after a
 		// checkpoint. Otherwise SQLite would run one in the commit that makes the log long enough.
 		{
-			name: workAppend, goals: goals, most: callers, prepare: w.newUsers, times: func(int) int { return (n + 99) / 100 },
+			name: workAppend, most: callers, prepare: w.newUsers, times: func(int) int { return (n + 99) / 100 },
 			do: func(ctx context.Context, c *caller, i int) error { return c.stage(ctx, w.batches[i]) },
 		},
 		{
-			name: fmt.Sprintf(workCommit, thousands(n)), goals: map[string]goal{"sqlite": {ratio: commitGoal}, "postgres": {ratio: commitGoal}, "spanner": {ratio: spannerGoal}},
+			name: fmt.Sprintf(workCommit, thousands(n)), goals: map[string]goal{"sqlite": {ratio: commitGoal}, "postgres": {ratio: commitGoal}},
 			most: callers, times: func(int) int { return 1 },
 			prepare: func(ctx context.Context, s *server, all []*caller) error {
 				if err := w.newUsers(ctx, s, all); err != nil {
@@ -108,14 +103,6 @@ func (w *syncLoad) operations(e *engine) []operation {
 			do: func(ctx context.Context, c *caller, _ int) error { return c.commit(ctx) },
 		},
 	}
-}
-
-// batch is the number of records in a batch. On Spanner it must fit into a single commit.
-func (w *syncLoad) batch(e *engine) int {
-	if e.spanner != nil {
-		return min(w.size.batch, budget.Records)
-	}
-	return w.size.batch
 }
 
 // settle runs a checkpoint, unless the server is a peer.
@@ -134,7 +121,7 @@ func (w *syncLoad) newUsers(ctx context.Context, s *server, all []*caller) error
 	for i, c := range all {
 		c.credentials, c.token = users[i], ""
 	}
-	w.batches = posts(w.batch(s.engine), 500)
+	w.batches = posts(w.size.batch, 500)
 	return s.settle(ctx, syncFile)
 }
 
@@ -159,20 +146,14 @@ func getRecords(ctx context.Context, c *caller, collection string, records int) 
 	return err
 }
 
-// records returns the number of a user's records by collection.
-func (w *syncLoad) records(e *engine) map[string]int {
-	all := map[string]int{putCollection: putRecords, postCollection: postRecords}
-	if e.spanner == nil {
-		all[listCollection] = listRecords
-	}
-	return all
-}
+// syncRecords are the numbers of a user's records by collection.
+var syncRecords = map[string]int{putCollection: putRecords, postCollection: postRecords, listCollection: listRecords}
 
 // fill opens a connection per user when it is needed, because servers close idle connections after a few seconds.
-func (w *syncLoad) fill(ctx context.Context, s *server, users []credentials) error {
+func (w *syncLoad) fill(ctx context.Context, _ *server, users []credentials) error {
 	for _, u := range users {
 		err := with(ctx, u, func(c *caller) error {
-			for collection, n := range w.records(s.engine) {
+			for collection, n := range syncRecords {
 				for _, body := range posts(n, 500) {
 					if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body); err != nil {
 						return err

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	syncpostgres "holdfast/internal/syncstorage/postgres"
-	syncspanner "holdfast/internal/syncstorage/spanner"
 	syncsqlite "holdfast/internal/syncstorage/sqlite"
 )
 
@@ -26,10 +24,6 @@ const (
 	liteInfo          = `SELECT c.name, u.modified FROM user_collections u LEFT JOIN collections c USING (collection_id) WHERE u.user_id = ? AND u.modified > 0`
 	pgInfo            = `SELECT n.name, c.modified FROM user_collections c LEFT JOIN collections n ON n.collection_id = c.collection_id
 		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'`
-
-	spOpen    = ` WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
-	spParent  = `INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified) VALUES (@uid, @kid, @coll, @stamp)`
-	spUnstage = `DELETE FROM batches` + spOpen
 )
 
 // Statements without the service's lookups and decisions.
@@ -72,31 +66,6 @@ const (
 		WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'`
 	pgUnstage = `DELETE FROM batches WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'` // also deletes the batch's records
 	pgStamp   = `UPDATE user_collections SET modified = $3 WHERE user_id = $1 AND collection_id = $2`
-
-	spUser    = `@{LOCK_SCANNED_RANGES=exclusive}SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
-	spSeek    = ` JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE} `
-	spRecords = spUser + ` UNION ALL SELECT 1, bso_id, sortindex, modified, BYTE_LENGTH(payload), expiry, 0, 0, 0 FROM UNNEST(@ids) AS named` + spSeek +
-		`bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND bso_id = named`
-	spBatch = spUser + ` UNION ALL SELECT 2, NULL, 0, NULL, 0, expiry, 0, 0, 0 FROM batches` + spOpen +
-		` UNION ALL SELECT 3, NULL, 0, NULL, COUNT(*), NULL, SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos` + spOpen
-	spStaged = spBatch + ` UNION ALL SELECT 4, batch_bso_id, ttl, NULL, BYTE_LENGTH(payload), NULL, 0, 0, 0 FROM UNNEST(@ids) AS named` + spSeek +
-		`batch_bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id = named`
-	spCommit = spBatch + ` UNION ALL SELECT 5, NULL, 0, NULL, 0, NULL, SUM(BYTE_LENGTH(o.payload)), 0, 0
-		FROM batch_bsos s JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
-		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL`
-	spMove = `INSERT OR UPDATE INTO bsos (fxa_uid, fxa_kid, collection_id, bso_id, sortindex, payload, modified, expiry)
-		SELECT s.fxa_uid, s.fxa_kid, s.collection_id, s.batch_bso_id,
-			COALESCE(s.sortindex, o.sortindex), COALESCE(s.payload, o.payload, ''), @stamp,
-			CASE
-				WHEN s.ttl > @longest THEN @end
-				WHEN s.ttl IS NOT NULL THEN TIMESTAMP_ADD(@stamp, INTERVAL s.ttl SECOND)
-				WHEN o.expiry IS NULL OR o.expiry = @end OR TIMESTAMP_DIFF(o.expiry, o.modified, MILLISECOND) = @forever THEN @never
-				ELSE o.expiry
-			END
-		FROM batch_bsos s
-		LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
-			AND o.expiry > @stamp
-		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`
 )
 
 // syncRows are the statements of an engine.
@@ -113,8 +82,8 @@ type syncRows interface {
 }
 
 // bare has users that are numbered from 1. Batches use higher numbers.
-func (w *syncLoad) bare(ctx context.Context, _ *options, e *engine, users int) (*bare, error) {
-	s := store{name: "sync", sqlite: syncsqlite.Migrations, postgres: syncpostgres.Migrations, spanner: syncspanner.Migrations, connections: 10}
+func (w *syncLoad) bare(ctx context.Context, e *engine, users int) (*bare, error) {
+	s := store{name: "sync", sqlite: syncsqlite.Migrations, postgres: syncpostgres.Migrations, connections: 10}
 	b, err := s.open(ctx, e)
 	if err != nil {
 		return nil, err
@@ -122,15 +91,13 @@ func (w *syncLoad) bare(ctx context.Context, _ *options, e *engine, users int) (
 	var rows syncRows = syncLite{}
 	if e.postgres != nil {
 		rows = syncPostgres{}
-	} else if e.spanner != nil {
-		rows = syncSpanner{}
 	}
 	for user := range int64(users) {
-		for name, n := range w.records(e) {
+		for name, n := range syncRecords {
 			err = errors.Join(err, b.fill(ctx, rows.fill(1+user, collectionIDs[name], n)))
 		}
 	}
-	n := w.batch(e)
+	n := w.size.batch
 	appends := func(int) int { return (n + 99) / 100 }
 	var first atomic.Int64
 	stage := b.each(func(c, i int) tx { return rows.stage(first.Load()+int64(c), i*100, min(100, n-i*100)) })
@@ -264,76 +231,4 @@ func (syncPostgres) stage(user int64, from, n int) (t tx) {
 
 func (syncPostgres) commit(user int64, n int) tx {
 	return tx{writes: []stmt{sql(pgMove, user, batchID, now()).want(n), sql(pgUnstage, user, batchID), sql(pgStamp, user, batchID, now())}}
-}
-
-type syncSpanner struct{}
-
-// with returns parameters or columns of a user's collection, and others in pairs.
-func (syncSpanner) with(user, coll int64, more ...any) map[string]any {
-	all := map[string]any{"fxa_uid": fmt.Sprintf("%032x", user), "fxa_kid": "0000001700000-" + accountKeys, "collection_id": coll}
-	for pair := range slices.Chunk(more, 2) {
-		all[pair[0].(string)] = pair[1]
-	}
-	return all
-}
-
-// query returns a statement with parameters, whose names are shorter than the columns'.
-func (r syncSpanner) query(text string, user, coll int64, more ...any) stmt {
-	all := map[string]any{}
-	for name, value := range r.with(user, coll, more...) {
-		all[strings.TrimPrefix(strings.Replace(name, "collection_id", "coll", 1), "fxa_")] = value
-	}
-	return sql(text, all)
-}
-
-func never(stamp time.Time) time.Time { return stamp.Add(2_100_000_000 * time.Second) }
-
-func (r syncSpanner) rows(user, coll int64, ids []string) (all []stmt) {
-	stamp := now().Truncate(10 * time.Millisecond)
-	all = append(all, sql("user_collections", r.with(user, coll, "modified", stamp)))
-	for _, id := range ids {
-		all = append(all, sql("bsos", r.with(user, coll, "bso_id", id, "payload", string(syncPayload), "modified", stamp, "expiry", never(stamp))))
-	}
-	return all
-}
-
-func (r syncSpanner) fill(user, coll int64, n int) []stmt { return r.rows(user, coll, ids(0, n)) }
-
-// write reads the user's collections and the records, and overwrites the records.
-func (r syncSpanner) write(user, coll int64, ids []string) tx {
-	const collections = 2
-	return tx{reads: []stmt{r.query(spRecords, user, coll, "ids", ids).want(collections + len(ids))}, writes: r.rows(user, coll, ids)}
-}
-
-func (r syncSpanner) put(user int64, record int) tx {
-	return r.write(user, collectionIDs[putCollection], []string{id(record)})
-}
-
-func (r syncSpanner) post(user, coll int64) tx { return r.write(user, coll, ids(0, postRecords)) }
-
-// list and info are not measured on the emulator.
-func (syncSpanner) list(int64, int64, int) tx { return tx{} }
-func (syncSpanner) info(int64) tx             { return tx{} }
-
-func (r syncSpanner) stage(user int64, from, n int) (t tx) {
-	rows, staged := 3, ids(from, n)
-	if from == 0 {
-		rows = 1
-		t.writes = append(t.writes, sql("user_collections", r.with(user, batchID, "modified", time.Unix(0, 0))),
-			sql("batches", r.with(user, batchID, "batch_id", "b", "expiry", now().Add(time.Hour))))
-	}
-	t.reads = []stmt{r.query(spStaged, user, batchID, "batch", "b", "ids", staged).want(rows)}
-	for _, id := range staged {
-		t.writes = append(t.writes, sql("batch_bsos", r.with(user, batchID, "batch_id", "b", "batch_bso_id", id, "payload", string(syncPayload))))
-	}
-	return t
-}
-
-func (r syncSpanner) commit(user int64, n int) tx {
-	stamp, end := now().Truncate(10*time.Millisecond), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
-	p := r.query("", user, batchID, "batch", "b", "stamp", stamp, "end", end, "longest", end.Unix()-stamp.Unix(), "never", never(stamp), "forever", int64(2_100_000_000_000))
-	return tx{
-		reads:  []stmt{sql(spCommit, p.args[0]).want(4)},
-		writes: []stmt{sql(spParent, p.args[0]), sql(spMove, p.args[0]).want(n), sql(spUnstage, p.args[0])},
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast/internal/canonjson"
@@ -154,70 +153,6 @@ func BenchmarkLargeBatch(b *testing.B) {
 		_, err := be.store.Apply(ctx, o, w)
 		return err
 	})
-}
-
-func BenchmarkRead(b *testing.B) {
-	const (
-		keys = 1000
-		get  = `SELECT revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes, value::text, metadata::text
-			FROM ext_storage_records WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = 'a' AND key = $3::text`
-		list = `SELECT key, revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes, value::text, metadata::text
-			FROM ext_storage_records WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = 'a' AND key > $3::text
-			ORDER BY key LIMIT 100`
-	)
-	for _, conns := range []int{1, 16} {
-		be := newBench(b, conns, false)
-		o := owner(1)
-		filled(b, be.store, o, "a", keys)
-		if _, err := be.pool.Exec(b.Context(), `VACUUM ANALYZE ext_storage_records`); err != nil {
-			b.Fatal(err)
-		}
-		place := func(i int64) ext.Key { return keyOf(int(i * 7919 % (keys - 100))) }
-		bare := func(sql string) func(context.Context, ext.Owner, int64) error {
-			return func(ctx context.Context, _ ext.Owner, i int64) error {
-				rows, err := be.pool.Query(ctx, sql, string(o.Tenant), string(o.Install), string(place(i)))
-				if err != nil {
-					return err
-				}
-				return drain(rows, sql == list)
-			}
-		}
-		b.Run(fmt.Sprintf("get/%d/store", conns), func(b *testing.B) {
-			run(b, conns, func(ctx context.Context, _ ext.Owner, i int64) error {
-				_, err := be.store.Get(ctx, o, "a", place(i), start)
-				return err
-			})
-		})
-		b.Run(fmt.Sprintf("get/%d/bare", conns), func(b *testing.B) { run(b, conns, bare(get)) })
-		b.Run(fmt.Sprintf("list/%d/store", conns), func(b *testing.B) {
-			run(b, conns, func(ctx context.Context, _ ext.Owner, i int64) error {
-				_, err := be.store.List(ctx, o, ext.Query{Namespace: "a", After: place(i), Limit: 100, Values: true, Metadata: true, Now: start})
-				return err
-			})
-		})
-		b.Run(fmt.Sprintf("list/%d/bare", conns), func(b *testing.B) { run(b, conns, bare(list)) })
-	}
-}
-
-func drain(rows pgx.Rows, keyed bool) error {
-	var (
-		key                         string
-		revision, seq, size, others int64
-		created, updated            time.Time
-		expires                     *time.Time
-		value, metadata             []byte
-	)
-	dest := []any{&revision, &seq, &created, &updated, &expires, &size, &others, &value, &metadata}
-	if keyed {
-		dest = append([]any{&key}, dest...)
-	}
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return err
-		}
-	}
-	rows.Close()
-	return rows.Err()
 }
 
 // BenchmarkRows waits for the disk.
