@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -147,12 +148,17 @@ func (c *Client) RemoveWish(ctx context.Context, property PropertyID) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(property), key: NewKey()}, nil)
 }
 
-// Mint mints a handoff to a tenant's booking site. If the server suspects a bot, Mint solves the challenge, which
-// takes a few milliseconds of CPU time.
-func (c *Client) Mint(ctx context.Context, tenant TenantID, property PropertyID, r MintRequest) (m Minted, err error) {
-	return m, c.do(ctx, call{
-		method: http.MethodPost, path: "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(property), body: r, key: NewKey(),
-	}, &m)
+// Mint mints a handoff to a tenant's booking site. key is the idempotency key of the attempt, e.g. from a form, so that
+// the form mints once even if it is sent twice; with "", each call is a new attempt. If the server suspects a bot, Mint
+// solves the challenge, which takes a few milliseconds of CPU time.
+func (c *Client) Mint(ctx context.Context, tenant TenantID, property PropertyID, key string, r MintRequest) (m Minted, err error) {
+	return m, c.do(ctx, mint(tenant, property, key, r), &m)
+}
+
+// mint is the request for Mint.
+func mint(tenant TenantID, item, key string, body any) call {
+	path := "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(item)
+	return call{method: http.MethodPost, path: path, body: body, key: cmp.Or(key, NewKey())}
 }
 
 // Handoffs iterates over the session's handoffs, newest first, until the first error.

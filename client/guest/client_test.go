@@ -290,7 +290,7 @@ func testHandoff(t *testing.T, s *site) {
 	ctx := t.Context()
 	request := stay()
 	request.Campaign = &map[string]any{"source": "newsletter"}
-	m := must[guest.Minted](t)(c.Mint(ctx, tenant, property, request))
+	m := must[guest.Minted](t)(c.Mint(ctx, tenant, property, "", request))
 	in := guest.ConsumeRequest{Token: m.Token}
 	if h := must[guest.Received](t)(r.Verify(ctx, m.HandoffID, in)); h.ConsumedAt != nil || h.CheckIn != request.CheckIn {
 		t.Errorf("verified: %+v", h)
@@ -327,10 +327,10 @@ func testChallenge(t *testing.T, s *site) {
 		t.Fatalf("the honeypot: %s", resp.Status)
 	}
 	sent := w.sent.Load()
-	if m := must[guest.Minted](t)(c.Mint(ctx, tenant, property, stay())); m.Token == "" || w.sent.Load() != sent+2 {
+	if m := must[guest.Minted](t)(c.Mint(ctx, tenant, property, "", stay())); m.Token == "" || w.sent.Load() != sent+2 {
 		t.Errorf("%+v after %d requests", m, w.sent.Load()-sent)
 	}
-	must[guest.Minted](t)(c.Mint(ctx, tenant, property, stay()))
+	must[guest.Minted](t)(c.Mint(ctx, tenant, property, "", stay()))
 	if n := w.sent.Load(); n != sent+3 {
 		t.Errorf("%d requests: there is another challenge within 15 minutes", n-sent)
 	}
@@ -342,7 +342,7 @@ func testLostAnswers(t *testing.T, s *site) {
 	must[guest.Session](t)(c.Begin(ctx))
 	sent := w.sent.Load()
 	w.lose = losing()
-	m := must[guest.Minted](t)(c.Mint(ctx, tenant, property, stay()))
+	m := must[guest.Minted](t)(c.Mint(ctx, tenant, property, "", stay()))
 	if n := w.sent.Load() - sent; n != 2 {
 		t.Errorf("%d requests", n)
 	}

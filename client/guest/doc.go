@@ -5,7 +5,7 @@
 //
 //	client, err := guest.New("https://shop.example.com")
 //	wish, err := client.AddWish(ctx, guest.WishRequest{TenantID: tenant, PropertyID: property, Source: guest.SourceDetail})
-//	minted, err := client.Mint(ctx, tenant, property, guest.MintRequest{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2})
+//	minted, err := client.Mint(ctx, tenant, property, "", guest.MintRequest{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2})
 //
 // A Site does the same for other sites, such as a shop. There, item IDs are texts, and handoffs carry a payload.
 //

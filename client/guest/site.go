@@ -62,7 +62,17 @@ type PayloadRequest[P any] struct {
 	Currency *string         `json:"currency,omitempty"`
 	Locale   *string         `json:"locale,omitempty"`
 	Campaign *map[string]any `json:"campaign,omitempty"`
+	IfOpen   IfOpen          `json:"ifOpen,omitempty"` // "": Replace
 }
+
+// IfOpen says what Site.Mint does if the handoff of the name is open.
+type IfOpen string
+
+// Values of IfOpen.
+const (
+	Replace IfOpen = "replace" // void it, and mint another
+	Keep    IfOpen = "keep"    // return it, if it has the same content and browser and more than half of its life left; otherwise replace it
+)
 
 // ItemHandoff is a handoff that the session minted.
 type ItemHandoff[P any] struct {
@@ -141,10 +151,11 @@ func (s *Site[P]) RemoveWish(ctx context.Context, item string) error {
 	return s.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(item), key: NewKey()}, nil)
 }
 
-// Mint mints a handoff to a tenant, like Client.Mint. item names the payload, e.g. cart-1.
-func (s *Site[P]) Mint(ctx context.Context, tenant TenantID, item string, r PayloadRequest[P]) (m Minted, err error) {
-	path := "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(item)
-	return m, s.do(ctx, call{method: http.MethodPost, path: path, body: r, key: NewKey()}, &m)
+// Mint mints a handoff to a tenant's site. item is the name of the payload, e.g. cart-1, and is consumed once: another
+// Mint voids or keeps the open handoff of the name, as r.IfOpen says, and after the handoff was consumed, it fails with
+// CodeHandoffConsumed, and Problem.Handoff of the Error is the consumed handoff. key is as in Client.Mint.
+func (s *Site[P]) Mint(ctx context.Context, tenant TenantID, item, key string, r PayloadRequest[P]) (m Minted, err error) {
+	return m, s.do(ctx, mint(tenant, item, key, r), &m)
 }
 
 // Handoffs iterates over the session's handoffs, newest first, until the first error.

@@ -126,12 +126,20 @@ func handOver(t *testing.T, s *binary.Server, site *guest.Site[cart]) {
 		}
 		items = append(items, wish.ItemID)
 	}
-	if _, err := site.Mint(ctx, tenant, "cart-1", guest.PayloadRequest[cart]{Payload: cart{Items: []string{}}}); !errors.Is(err, guest.CodeInvalid) {
+	if _, err := site.Mint(ctx, tenant, "cart-1", "", guest.PayloadRequest[cart]{Payload: cart{Items: []string{}}}); !errors.Is(err, guest.CodeInvalid) {
 		t.Errorf("an empty cart: %v", err)
 	}
-	minted, err := site.Mint(ctx, tenant, "cart-1", guest.PayloadRequest[cart]{Payload: cart{items}})
-	if err != nil {
-		t.Fatal(err)
+	var minted guest.Minted
+	for i, c := range []struct {
+		key    string
+		open   guest.IfOpen
+		before bool // returns the handoff of the call before
+	}{{"form-1", "", false}, {"form-1", "", true}, {"", guest.Replace, false}, {"", guest.Keep, true}} {
+		m, err := site.Mint(ctx, tenant, "cart-1", c.key, guest.PayloadRequest[cart]{Payload: cart{items}, IfOpen: c.open})
+		if err != nil || (m == minted) != c.before {
+			t.Fatalf("mint %d: %+v %v, before %+v", i, m, err, minted)
+		}
+		minted = m
 	}
 	checkout, err := guest.NewSiteReceiver[cart](s.Internal(), guest.StaticToken(strings.TrimSpace(s.Verb("guest", "tokens", "create", "--service", "checkout", "--ttl", "1h"))))
 	if err != nil {
@@ -152,10 +160,16 @@ func handOver(t *testing.T, s *binary.Server, site *guest.Site[cart]) {
 	if _, err := checkout.Consume(ctx, minted.HandoffID, "other", request); !errors.Is(err, guest.CodeHandoffConsumed) {
 		t.Errorf("consumed again: %v", err)
 	}
+	_, err = site.Mint(ctx, tenant, "cart-1", "", guest.PayloadRequest[cart]{Payload: cart{items}})
+	if spent, ok := errors.AsType[*guest.Error](err); !ok || spent.Code != guest.CodeHandoffConsumed || spent.Handoff == nil || spent.Handoff.HandoffID != minted.HandoffID {
+		t.Errorf("minted again: %v", err)
+	}
+	want := []guest.HandoffStatus{guest.StatusConsumed, guest.StatusVoided}
 	for h, err := range site.Handoffs(ctx) {
-		if err != nil || h.HandoffID != minted.HandoffID || h.Status != guest.StatusConsumed || !slices.Equal(h.Payload.Items, items) {
-			t.Errorf("handoff %+v: %v", h, err)
+		if err != nil || len(want) == 0 || h.Status != want[0] || (h.HandoffID == minted.HandoffID) != (h.Status == guest.StatusConsumed) || !slices.Equal(h.Payload.Items, items) {
+			t.Fatalf("handoff %+v: %v", h, err)
 		}
+		want = want[1:]
 	}
 }
 

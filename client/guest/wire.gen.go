@@ -16,6 +16,7 @@ const (
 	CodeDenied                ErrorCode = "denied"
 	CodeHandoffConsumed       ErrorCode = "handoff-consumed"
 	CodeHandoffExpired        ErrorCode = "handoff-expired"
+	CodeHandoffVoided         ErrorCode = "handoff-voided"
 	CodeHardBlock             ErrorCode = "hard-block"
 	CodeIdempotencyKeyInvalid ErrorCode = "idempotency-key-invalid"
 	CodeIdempotencyKeyMissing ErrorCode = "idempotency-key-missing"
@@ -61,6 +62,8 @@ func (e ErrorCode) Valid() bool {
 	case CodeHandoffConsumed:
 		return true
 	case CodeHandoffExpired:
+		return true
+	case CodeHandoffVoided:
 		return true
 	case CodeHardBlock:
 		return true
@@ -152,6 +155,7 @@ const (
 	StatusConsumed HandoffStatus = "consumed"
 	StatusExpired  HandoffStatus = "expired"
 	StatusOpen     HandoffStatus = "open"
+	StatusVoided   HandoffStatus = "voided"
 )
 
 // Valid indicates whether the value is a known member of the HandoffStatus enum.
@@ -162,6 +166,8 @@ func (e HandoffStatus) Valid() bool {
 	case StatusExpired:
 		return true
 	case StatusOpen:
+		return true
+	case StatusVoided:
 		return true
 	default:
 		return false
@@ -739,6 +745,9 @@ type Problem struct {
 
 	// Errors Invalid parts of the request. Every 422 response contains at least one.
 	Errors *[]FieldError `json:"errors,omitempty"`
+
+	// Handoff The consumed handoff. Set if a mint is refused with handoff-consumed.
+	Handoff *Handoff `json:"handoff,omitempty"`
 
 	// Instance Path of the request.
 	Instance  *string `json:"instance,omitempty"`

@@ -63,8 +63,9 @@ var (
 	ErrNoUsers   = errcode.New(errcode.NotFound, "users cannot sign in: the profile's user_keys is not set")
 	ErrUserToken = errcode.New(errcode.Denied, "invalid user token: expected a JWT without kid, signed with one of user_keys, with sub, "+
 		"aud holdfast-guest, iat, and an exp in the future and at most 10 minutes after iat")
-	ErrOtherUser = errcode.New(errcode.Conflict, "another user is signed in: sign out first, with DELETE /bff/consumer/v1/session/link")
-	ErrNotLinked = errcode.New(errcode.Denied, "no user is signed in: POST /bff/consumer/v1/session/link first")
+	ErrOtherUser   = errcode.New(errcode.Conflict, "another user is signed in: sign out first, with DELETE /bff/consumer/v1/session/link")
+	ErrSignInEnded = errcode.New(errcode.Denied, "the session of this sign-in has ended: sign in again, with a new Idempotency-Key")
+	ErrNotLinked   = errcode.New(errcode.Denied, "no user is signed in: POST /bff/consumer/v1/session/link first")
 )
 
 // User verifies a token. It returns ErrNoUsers if sign-in is not configured, or ErrUserToken.
@@ -75,7 +76,8 @@ func (s *Service) User(token string) (string, error) {
 	return s.opts.Users.User(token, s.opts.Clock())
 }
 
-// LinkUser joins the mutation's session to the token's user. A repeat may carry an expired token.
+// LinkUser joins the mutation's session to the token's user. A repeat may carry an expired token; it returns ErrSignInEnded
+// if the user session has ended.
 func (s *Service) LinkUser(ctx context.Context, m Mutation, token string) (o Once[Linked], err error) {
 	user, err := s.User(token)
 	if errors.Is(err, ErrNoUsers) {
@@ -96,6 +98,12 @@ func (s *Service) LinkUser(ctx context.Context, m Mutation, token string) (o Onc
 	after := context.WithoutCancel(ctx)
 	if found {
 		s.dropMirror(after, list, blocked)
+	}
+	if err == nil && o.Replayed {
+		var live bool
+		if _, live, err = s.opts.Store.UserSession(after, o.Result.Session); err == nil && !live {
+			err = ErrSignInEnded
+		}
 	}
 	if err != nil || o.Replayed {
 		return o, err

@@ -38,13 +38,22 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
+/** Options for minting a handoff. */
+export interface MintOptions extends CallOptions {
+  /**
+   * The attempt's idempotency key, e.g. from a form, so that the form mints once even if it is sent twice: 1 to 255 printable ASCII
+   * characters. By default, each call is a new attempt.
+   */
+  key?: string;
+}
+
 /** A request without its path. */
 export interface Sent extends CallOptions {
   path?: Values;
   query?: Values;
   body?: unknown;
-  /** Send an idempotency key. */
-  keyed?: boolean;
+  /** Send an idempotency key: a new one, or this one. */
+  keyed?: boolean | string;
   /** The request needs no session, and its success does not prove that a session exists. */
   public?: boolean;
   /** Do not repeat the request after a lost response: it would be refused. */
@@ -255,7 +264,7 @@ export class GuestBase<K extends Kinds> {
   }
 
   #deliver<T>(method: string, path: string, sent: Sent): Promise<{ data: T; response: Response }> {
-    const header: Record<string, string> = { ...sent.headers, ...(sent.keyed ? { "Idempotency-Key": newKey() } : {}) };
+    const header: Record<string, string> = { ...sent.headers, ...(sent.keyed ? { "Idempotency-Key": quoted(sent.keyed) } : {}) };
     const init: Untyped = { params: { path: sent.path, query: sent.query, header }, signal: sent.signal ?? null };
     if (sent.body !== undefined) {
       init.body = sent.body;
@@ -313,6 +322,11 @@ export class GuestBase<K extends Kinds> {
 
 /** A merge patch of T. */
 export type Patch<T> = { [K in keyof T]?: (NonNullable<T[K]> extends unknown[] ? T[K] : NonNullable<T[K]> extends object ? Patch<NonNullable<T[K]>> : T[K]) | null };
+
+/** Returns a key as a quoted string of RFC 9651. */
+function quoted(key: string | true): string {
+  return `"${key === true ? newKey() : key.replace(/["\\]/g, "\\$&")}"`;
+}
 
 /** Leaves the member out without a signal, as exactOptionalPropertyTypes requires. */
 export function withSignal(signal: AbortSignal | undefined): CallOptions {

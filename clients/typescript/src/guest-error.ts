@@ -17,6 +17,8 @@ export class GuestError extends Error {
   readonly errors: readonly Schemas["FieldError"][];
   /** With challenge-required: the challenge to solve. The client has tried once. */
   readonly challenge: Schemas["Problem"]["challenge"];
+  /** With handoff-consumed from mint: the consumed handoff, such as its handoffId and consumedAt. */
+  readonly handoff: Schemas["Problem"]["handoff"];
   /** Names the request in the server's log. */
   readonly requestId: string | undefined;
   /** Seconds until the request may succeed. */
@@ -30,6 +32,7 @@ export class GuestError extends Error {
     this.retriable = problem?.retriable ?? false;
     this.errors = problem?.errors ?? [];
     this.challenge = problem?.challenge;
+    this.handoff = problem?.handoff;
     this.requestId = problem?.requestId;
     const after = response.headers.get("Retry-After") ?? "";
     this.retryAfter = /^\d+$/.test(after) ? Number(after) : undefined;

@@ -432,7 +432,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Mint a handoff */
+        /**
+         * Mint a handoff
+         * @description In profiles with a payload, the item is the handoff's name, and each name is consumed once: a mint voids the open handoff of the name, or with ifOpen keep returns it. While the handoff is open, a request that is repeated with the same key gets the same answer.
+         */
         post: operations["mintHandoff"];
         delete?: never;
         options?: never;
@@ -1631,7 +1634,7 @@ export interface components {
             currency: components["schemas"]["Currency"];
             locale: components["schemas"]["Locale"];
             /** @enum {string} */
-            status: "open" | "consumed" | "expired";
+            status: "open" | "consumed" | "expired" | "voided";
             /** Format: date-time */
             mintedAt: string;
             /** Format: date-time */
@@ -1780,6 +1783,8 @@ export interface components {
                 text: string;
                 bits: number;
             };
+            /** @description The consumed handoff. Set if a mint is refused with handoff-consumed. */
+            handoff?: components["schemas"]["Handoff"];
             /** @description Invalid parts of the request. Every 422 response contains at least one. */
             errors?: components["schemas"]["FieldError"][];
         };
@@ -1787,7 +1792,7 @@ export interface components {
          * @description Stable error code, for decisions in clients.
          * @enum {string}
          */
-        ErrorCode: "attributes-changed" | "attributes-full" | "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "not-signed-in" | "other-browser" | "other-tenant" | "other-user" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "user-token-invalid" | "wishlist-full";
+        ErrorCode: "attributes-changed" | "attributes-full" | "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "handoff-voided" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "not-signed-in" | "other-browser" | "other-tenant" | "other-user" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "user-token-invalid" | "wishlist-full";
     };
     responses: {
         /** @description The request is malformed, its idempotency key is missing or invalid, or it has a condition header, such as If-Match, that is malformed or that this request does not support. */
@@ -2089,7 +2094,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The site's token is invalid, or the request comes from another site. */
+        /** @description The site's token is invalid, the request was repeated and its session has ended, or the request comes from another site. */
         LinkDenied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2188,7 +2193,36 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The handoff has expired. */
+        /** @description The handoff was consumed: with a payload, the name is spent, and the member handoff has the consumed handoff. Or another request of the session is in progress. */
+        MintConflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The request was repeated, and its handoff is no longer open: mint again with a new key. */
+        MintGone: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The handoff has expired, or it was voided. */
         HandoffExpired: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -3870,7 +3904,8 @@ export interface operations {
             403: components["responses"]["MintDenied"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["Timeout"];
-            409: components["responses"]["InFlight"];
+            409: components["responses"]["MintConflict"];
+            410: components["responses"]["MintGone"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["MediaType"];
             422: components["responses"]["Unprocessable"];

@@ -1,8 +1,8 @@
-import { GuestBase, withSignal, type CallOptions, type GuestOptions } from "./guest-base.js";
+import { GuestBase, withSignal, type CallOptions, type GuestOptions, type MintOptions } from "./guest-base.js";
 import { createRaw, type Raw } from "./raw.js";
 import type { components, operations, paths } from "./guest-schema.js";
 
-export { GuestBase, type CallOptions, type GuestOptions, type Kinds, type Patch, type Tagged } from "./guest-base.js";
+export { GuestBase, type CallOptions, type GuestOptions, type Kinds, type MintOptions, type Patch, type Tagged } from "./guest-base.js";
 export { GuestError, type ErrorCode } from "./guest-error.js";
 export type { RequestHeaders } from "./cookies.js";
 export type { TokenStore } from "./tokens.js";
@@ -128,7 +128,7 @@ export class GuestClient extends GuestBase<HotelKinds> {
   }
 
   /** Mints a handoff. Then send the guest to its redirectUrl. Solves a challenge if the server suspects a bot. */
-  mint(tenantId: string, propertyId: string, body: MintRequest, { signal }: CallOptions = {}): Promise<Minted> {
-    return this.send("POST", "/handoff/{tenantId}/{propertyId}", { path: { tenantId, propertyId }, body, keyed: true, ...withSignal(signal) });
+  mint(tenantId: string, propertyId: string, body: MintRequest, { key, signal }: MintOptions = {}): Promise<Minted> {
+    return this.send("POST", "/handoff/{tenantId}/{propertyId}", { path: { tenantId, propertyId }, body, keyed: key ?? true, ...withSignal(signal) });
   }
 }

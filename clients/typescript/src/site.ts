@@ -1,4 +1,4 @@
-import { GuestBase, withSignal, type CallOptions, type GuestOptions } from "./guest-base.js";
+import { GuestBase, withSignal, type CallOptions, type GuestOptions, type MintOptions } from "./guest-base.js";
 import type { components } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
@@ -39,6 +39,11 @@ export interface ItemHandoff<Payload> extends OfItem<Schemas["Handoff"]> {
 /** The payload of a handoff. Currency and locale default to the session's. */
 export interface PayloadRequest<Payload> extends OfItem<Schemas["MintRequest"]> {
   payload: Payload;
+  /**
+   * If the handoff of this name is open: `replace` (the default) voids it; `keep` returns it if it has the same content and browser and
+   * more than half of its life left.
+   */
+  ifOpen?: "replace" | "keep";
 }
 
 /** Types for a profile's search and catalogue. */
@@ -125,8 +130,12 @@ export class SiteClient<Payload = unknown, C extends Catalogue = AnyCatalogue> e
     return this.send("PATCH", "/wishlist/{itemId}", { path: { itemId }, body: change, keyed: true, ...withSignal(signal) });
   }
 
-  /** Mints a handoff. Then send the guest to its redirectUrl. itemId names the payload, e.g. cart-1. */
-  mint(tenantId: string, itemId: string, body: PayloadRequest<Payload>, { signal }: CallOptions = {}): Promise<Schemas["Minted"]> {
-    return this.send("POST", "/handoff/{tenantId}/{itemId}", { path: { tenantId, itemId }, body, keyed: true, ...withSignal(signal) });
+  /**
+   * Mints a handoff. Then send the guest to its redirectUrl. itemId is the payload's name, e.g. cart-1, and is consumed once: another
+   * mint voids or keeps the open handoff of the name. After the handoff was consumed, it throws handoff-consumed, with the consumed
+   * handoff in the error's `handoff`.
+   */
+  mint(tenantId: string, itemId: string, body: PayloadRequest<Payload>, { key, signal }: MintOptions = {}): Promise<Schemas["Minted"]> {
+    return this.send("POST", "/handoff/{tenantId}/{itemId}", { path: { tenantId, itemId }, body, keyed: key ?? true, ...withSignal(signal) });
   }
 }

@@ -85,6 +85,11 @@ async function shop(baseUrl) {
   const minted = await client.mint(tenant, "cart-1", { payload });
   if (!minted.redirectUrl.includes(minted.token)) throw new Error(`redirectUrl ${minted.redirectUrl}`);
   equal((await collect(client.handoffs())).map((h) => [h.itemId, h.payload]), [["cart-1", payload]], "handoffs");
+  equal((await client.mint(tenant, "cart-1", { payload, ifOpen: "keep" })).token, minted.token, "kept");
+  const tap = () => client.mint(tenant, "cart-1", { payload }, { key: 'form-"7\\' });
+  const [first, second] = [await tap(), await tap()];
+  equal([first.handoffId === second.handoffId, first.handoffId === minted.handoffId], [true, false], "a form that is sent twice");
+  equal((await collect(client.handoffs())).map((h) => h.status), ["open", "voided"], "statuses");
   equal((await client.recordPageViews([{ page: "detail", itemId: "sku-1" }])).length, 1, "page views");
   equal((await client.recordFunnelEvents([{ step: "handoff", itemId: "sku-1" }])).length, 1, "funnel events");
   await client.removeWish("sku-4711");

@@ -157,6 +157,7 @@ var refusals = service.Refusals{
 	{Err: bots.ErrHardBlock, Reason: "hard-block"},
 	{Err: tenants.ErrSuspended, Reason: "tenant-suspended"},
 	{Err: handoffs.ErrConsumed, Reason: "handoff-consumed"},
+	{Err: handoffs.ErrVoided, Reason: "handoff-voided"},
 	{Err: handoffs.ErrExpired, Reason: "handoff-expired"},
 	{Err: handoffs.ErrToken, Reason: "handoff-token"},
 	{Err: handoffs.ErrBinding, Reason: "handoff-browser"},

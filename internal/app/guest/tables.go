@@ -26,7 +26,8 @@ var tables = []rows.Group{
 			Name: "bff_consumer_handoff_replay_log", PostgresName: "bff_consumer.handoff_replay_log", Key: 1,
 			Columns: rows.Columns(`id text, guest_session_id text, tenant_id uuid, property_id uuid, check_in date, check_out date, adults integer, children integer,
 				rooms integer, currency text, locale text, source_campaign json, hmac_key_id text, fingerprint_hash bytes, ip_hash bytes, minted_at micros,
-				expires_at micros, consumed bool, consumed_at micros, consumed_by text, consume_key text, erased_at micros, item_id text, payload rawjson`),
+				expires_at micros, consumed bool, consumed_at micros, consumed_by text, consume_key text, erased_at micros, item_id text, payload rawjson,
+				listed_at micros, voided_at micros`),
 		},
 	}},
 	{Owner: 1, Tables: []*rows.Table{

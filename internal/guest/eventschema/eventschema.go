@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/bots"
 	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/telemetry"
 )
 
@@ -101,6 +102,11 @@ func (b builder) kinds() map[string]kind {
 			"sessionId": id(guest.SessionPrefix), "tenantId": uuid(), "propertyId": uuid(), "locale": locale(), "currency": currency(), "cache": cacheState(),
 		})}
 		return kinds
+	}
+	if b.profile.Payload != nil {
+		kinds["handoff.voided.v1"] = kind{"A handoff was voided before it was consumed.", guest.Audit, record(object{
+			"handoffId": id(guest.HandoffPrefix), "sessionId": id(guest.SessionPrefix), "tenantId": uuid(), b.item(): b.itemID(), "reason": one(handoffs.VoidReasons...),
+		})}
 	}
 	kinds["wishlist.changed.v1"] = kind{"A wishlist entry's quantity changed.", guest.Operational, wish}
 	if b.profile.Criteria != nil {

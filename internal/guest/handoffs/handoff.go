@@ -28,6 +28,10 @@ type Handoff struct {
 
 	Minted, Expires time.Time // in milliseconds, as in the token
 
+	// Listed is the time of the mint in microseconds: entries that the list got later are not part of the handoff.
+	Listed time.Time
+	Voided time.Time // zero: not voided
+
 	Consumed   time.Time // zero: not consumed
 	ConsumedBy string    // service name
 	ConsumeKey string    // consumer's idempotency key
@@ -44,10 +48,19 @@ type Stay struct {
 // Life is how long handoff rows are kept. Tokens live at most 30 minutes, so they never outlive their row.
 const Life = 24 * time.Hour
 
+// ConsumedError means that the handoff of a name was consumed, so the name is spent.
+type ConsumedError struct{ Handoff Handoff }
+
+func (*ConsumedError) Error() string { return errcode.Message(ErrConsumed) }
+
+// Unwrap makes errors.Is match ErrConsumed.
+func (*ConsumedError) Unwrap() error { return ErrConsumed }
+
 // Handoff errors.
 var (
 	ErrNoHandoff = errcode.New(errcode.NotFound, "no such handoff")
 	ErrConsumed  = errcode.New(errcode.Conflict, "the handoff was consumed before")
+	ErrVoided    = errcode.New(errcode.NotFound, "the handoff was voided: a later one replaced it, or its key was revoked")
 	ErrExpired   = errcode.New(errcode.NotFound, "the handoff has expired")
 	ErrToken     = errcode.New(errcode.Denied, "the token is not valid for this handoff")
 	ErrBinding   = errcode.New(errcode.Denied, "the token was minted for another browser")
@@ -118,17 +131,39 @@ func (h *Handoff) CheckConsume(c Consumption, s State) (repeated bool, err error
 	if err := h.compare(c.Claims); err != nil {
 		return false, err
 	}
-	switch {
-	case !h.Consumed.IsZero() && h.ConsumedBy == c.By && h.ConsumeKey == c.Key:
+	if !h.Consumed.IsZero() && h.ConsumedBy == c.By && h.ConsumeKey == c.Key {
 		return true, nil
-	case !h.Consumed.IsZero():
-		return false, ErrConsumed
-	case !s.Now.Before(h.Expires):
-		return false, ErrExpired
-	case s.Suspended:
-		return false, tenants.ErrSuspended
 	}
-	return false, nil
+	return false, h.checkOpen(s)
+}
+
+// checkOpen returns an error unless the handoff is open. It does not check the key.
+func (h *Handoff) checkOpen(s State) error {
+	switch {
+	case !h.Consumed.IsZero():
+		return ErrConsumed
+	case !h.Voided.IsZero():
+		return ErrVoided
+	case !s.Now.Before(h.Expires):
+		return ErrExpired
+	case s.Suspended:
+		return tenants.ErrSuspended
+	}
+	return nil
+}
+
+// CheckRepeat checks whether a repeated mint may return the token again: only while the handoff is open. It returns
+// ErrRestored, ErrVoided, ErrExpired, tenants.ErrSuspended, or a *ConsumedError.
+func (h *Handoff) CheckRepeat(s State) error {
+	switch {
+	case s.Restored:
+		return ErrRestored
+	case !h.Consumed.IsZero():
+		return &ConsumedError{*h}
+	case !s.KeyValid:
+		return ErrVoided
+	}
+	return h.checkOpen(s)
 }
 
 // Consume marks the handoff as consumed. If the clock was set back, now may be before the mint.
@@ -144,8 +179,10 @@ type Store interface {
 	RefusalStore
 
 	// Mint stores a handoff and its event and returns its token. The active key of Mint.KeyTenant signs, and cannot
-	// change until the transaction ends. Mint returns the errors of Mint.Check, ErrNoKey if no key is active, or
-	// ErrRestored if the database was restored since the keys were made.
+	// change until the transaction ends. A handoff with a payload first voids or keeps the open handoff of its name, as
+	// Mint.Claim decides about the named handoffs that are neither voided nor expired; none of them can be consumed
+	// meanwhile. Mint returns the errors of Mint.Check and Mint.Claim, ErrNoKey if no key is active, or ErrRestored if
+	// the database was restored since the keys were made.
 	Mint(ctx context.Context, m Mint) (guest.Once[Minted], error)
 
 	// Consume consumes a handoff if CheckConsume allows it, by the database clock. Only one attempt succeeds; its

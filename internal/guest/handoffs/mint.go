@@ -25,6 +25,7 @@ type Mint struct {
 	Keys    *Keys
 
 	Algorithm Algorithm // the tenant's; "": HMAC
+	IfOpen    IfOpen    // with a payload; "": Replace
 
 	TimeZone string // of the property, to decide whether an arrival is in the past
 	Missing  error  // nil if the property exists
@@ -36,7 +37,17 @@ type Minted struct {
 	Token   string    `json:"token"`
 	URL     string    `json:"url"` // booking site, with the token
 	Expires time.Time `json:"expires"`
+	Kept    bool      `json:"kept,omitempty"` // an open handoff was returned instead of a new one
 }
+
+// IfOpen says what a mint does if the handoff of its name is open.
+type IfOpen string
+
+// The values of IfOpen.
+const (
+	Replace IfOpen = "replace" // void it
+	Keep    IfOpen = "keep"    // return it, if it has the same content and browser and more than half of its life left; otherwise void it
+)
 
 // Minting is everything that a mint writes.
 type Minting struct {
@@ -77,7 +88,7 @@ func (m *Mint) Check(suspended bool, now time.Time) error {
 // Decide signs with the key that the transaction holds. now is the database time.
 func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 	h := m.Handoff
-	h.Key, h.Minted = key.ID, now.Truncate(key.precision())
+	h.Key, h.Minted, h.Listed = key.ID, now.Truncate(key.precision()), now
 	if h.Minted.Before(key.NotBefore) { // the mint waited for a rotation
 		h.Minted = key.NotBefore
 	}
@@ -91,9 +102,14 @@ func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 		return r, err
 	}
 	e.ID, e.At = m.Event, now
+	return Minting{m.minted(h, token), h, e}, nil
+}
+
+// minted returns the result for a handoff.
+func (m *Mint) minted(h Handoff, token string) Minted {
 	item := escapeItem(h.Item)
 	site := strings.NewReplacer("{tenantId}", h.Tenant, "{propertyId}", item, "{itemId}", item, "{token}", token).Replace(m.Site)
-	return Minting{Minted{h.ID, token, site, h.Expires}, h, e}, nil
+	return Minted{ID: h.ID, Token: token, URL: site, Expires: h.Expires}
 }
 
 // escapeItem escapes an item ID for any part of a URL. QueryEscape writes a space as a plus sign, which is a plus sign in

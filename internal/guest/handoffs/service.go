@@ -5,14 +5,11 @@ package handoffs
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 
 	"holdfast/client/handoff"
 	"holdfast/internal/canonjson"
@@ -92,6 +89,7 @@ type MintRequest struct {
 	Stay                         // Currency and Locale default to the session's
 	Payload      json.RawMessage // replaces the stay in profiles other than guest.Hotel
 	Campaign     json.RawMessage // nil: the session's
+	IfOpen       IfOpen          // with a payload; "": Replace
 	Visitor      guest.Visitor   // hashed, to compare when the handoff is consumed
 	Home         string          // this server's origin, for booking sites given as a path
 
@@ -126,6 +124,8 @@ func (s *Service) checkContent(ctx context.Context, r *MintRequest) error {
 		return r.Stay.check()
 	case p.Payload == nil:
 		return ErrNoSite
+	case r.IfOpen != "" && r.IfOpen != Replace && r.IfOpen != Keep:
+		return guest.BadMember("expected replace or keep", "ifOpen")
 	case !guest.IsLocale(r.Locale):
 		return guest.ErrLocale
 	case !guest.IsCurrency(r.Currency):
@@ -170,7 +170,8 @@ func (s *Stay) check() error {
 }
 
 // Mint stores a handoff and returns its token and URL. preferences are the session's. A repeated request gets the same
-// token. It returns FieldErrors, ErrNoSite, tenants.ErrSuspended, or the reason in r.Denied.
+// token while the handoff is open. It returns FieldErrors, ErrNoSite, tenants.ErrSuspended, a *ConsumedError, the reason
+// in r.Denied, or for a repeated request ErrVoided or ErrExpired.
 func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.Preferences, r MintRequest) (o guest.Once[Minted], err error) {
 	r.Locale, r.Currency = cmp.Or(r.Locale, preferences.Locale), cmp.Or(r.Currency, preferences.Currency)
 	if r.Campaign == nil && preferences.Campaign != "" {
@@ -195,7 +196,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	}
 	m.Denied = r.Denied
 	mint := Mint{
-		Mutation: m, Life: s.opts.Life, Site: site.URL, Event: guest.NewID(guest.EventPrefix, s.opts.Clock()), Keys: s.opts.Keys, Algorithm: site.Algorithm,
+		Mutation: m, Life: s.opts.Life, Site: site.URL, Event: guest.NewID(guest.EventPrefix, s.opts.Clock()), Keys: s.opts.Keys, Algorithm: site.Algorithm, IfOpen: r.IfOpen,
 		Handoff: Handoff{
 			ID: guest.NewID(guest.HandoffPrefix, s.opts.Clock()), Session: m.Session, Tenant: r.Tenant, Item: r.Item, Stay: r.Stay, Payload: r.Payload, Campaign: r.Campaign,
 			Fingerprint: s.opts.Hasher.Fingerprint(r.Visitor), IP: s.opts.Hasher.IP(r.Visitor),
@@ -211,7 +212,30 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	if s.settle(ctx, err) && s.createKeys(ctx, &mint) {
 		o, err = guest.DoOnce(ctx, s.opts.Guests, mint.Sealed(), step)
 	}
-	return o, err
+	if err == nil && o.Replayed {
+		err = s.checkRepeat(ctx, o.Result.ID)
+	}
+	if err != nil {
+		return guest.Once[Minted]{}, err
+	}
+	return o, nil
+}
+
+// checkRepeat checks whether a stored token may be handed out again. The answer is older than the handoff's row, so a
+// missing row means that the handoff expired or was erased.
+func (s *Service) checkRepeat(ctx context.Context, id guest.ID) error {
+	h, state, err := s.opts.Store.Handoff(ctx, id)
+	switch {
+	case errors.Is(err, ErrNoHandoff):
+		return ErrExpired
+	case err != nil:
+		return err
+	}
+	err = h.CheckRepeat(state)
+	if s.settle(ctx, err) {
+		err = ErrVoided // all keys were replaced
+	}
+	return err
 }
 
 // List returns the session's handoffs. See Store.Handoffs.
@@ -365,14 +389,13 @@ func refusalOf(p *guest.Profile, c handoff.Claims, r ConsumeRequest) (n NewRefus
 	if err != nil {
 		return n, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
-	sum := sha256.Sum256([]byte(c.ID + "|" + ReasonConsumed))
-	var u ulid.ULID
-	if err := errors.Join(u.SetTime(ulid.Timestamp(c.Minted)), u.SetEntropy(sum[:10])); err != nil {
-		return n, errcode.Wrap(errcode.Internal, "make the ID of an event", err)
+	id, err := eventOf(guest.ID(c.ID), c.Minted, ReasonConsumed)
+	if err != nil {
+		return n, err
 	}
 	return NewRefusal{
 		Refusal: Refusal{Handoff: guest.ID(c.ID), Reason: ReasonConsumed}, Session: guest.ID(c.Session), Trace: r.Trace,
-		Event: guest.Event{ID: guest.ID(guest.EventPrefix + u.String()), Type: p.EventType("bot_suspected.v1"), Subject: c.ID, Retention: guest.Audit, Payload: payload},
+		Event: guest.Event{ID: id, Type: p.EventType("bot_suspected.v1"), Subject: c.ID, Retention: guest.Audit, Payload: payload},
 	}, nil
 }
 

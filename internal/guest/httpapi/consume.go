@@ -79,7 +79,7 @@ const consumed = "consumed"
 
 // ConsumeResults are all arguments of Receiver.Count.
 var ConsumeResults = []string{
-	consumed, "handoff-consumed", "handoff-expired", "not-found", "token-invalid", "other-browser", "tenant-suspended", "unauthenticated", "invalid", "unavailable",
+	consumed, "handoff-consumed", "handoff-voided", "handoff-expired", "not-found", "token-invalid", "other-browser", "tenant-suspended", "unauthenticated", "invalid", "unavailable",
 }
 
 // Serve implements web.Handler. It counts each request by its result.

@@ -39,7 +39,7 @@ func Describe(p *guest.Profile) ([]byte, error) {
 	}
 	d.items()
 	d.wishes()
-	d.handoffs()
+	d.handoffs(root.Paths)
 	if p.AttributesSchema != nil {
 		schemas["Attributes"] = embedded("attributes", p.AttributesSchema)
 	}
@@ -127,8 +127,12 @@ func (d *describer) wishes() {
 	d.schemas["NoteRequest"] = object{"type": "object", "additionalProperties": false, "properties": note, "minProperties": 1}
 }
 
-// handoffs replaces the stay by the profile's payload.
-func (d *describer) handoffs() {
+// handoffs replaces the stay by the profile's payload, and describes names.
+func (d *describer) handoffs(paths object) {
+	responses := paths[prefix+"handoff/{tenantId}/{itemId}"].(object)["post"].(object)["responses"].(object)
+	kept := maps.Clone(responses["201"].(object))
+	kept["description"] = "With ifOpen keep: the open handoff of this name."
+	responses["200"] = kept
 	d.schemas["Payload"] = embedded("payload", d.profile.Payload)
 	for _, name := range []string{"MintRequest", "Handoff", "Received"} {
 		members := d.members(name)
@@ -136,6 +140,10 @@ func (d *describer) handoffs() {
 			delete(members, of)
 		}
 		members["payload"] = object{"$ref": "#/components/schemas/Payload"}
+		if name == "MintRequest" {
+			members["ifOpen"] = object{"type": []string{"string", "null"}, "enum": []any{"replace", "keep", "", nil}, "default": "replace",
+				"description": "If the handoff of this name is open: replace voids it; keep returns it with 200 if it has the same content and browser and more than half of its life left."}
+		}
 		required := []string{"payload"}
 		if name != "MintRequest" {
 			was, _ := d.schemas[name].(object)["required"].([]any)

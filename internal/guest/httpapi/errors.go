@@ -34,6 +34,7 @@ var known = []struct {
 	{guest.ErrAttributesChanged, http.StatusPreconditionFailed, "attributes-changed"},
 	{guest.ErrUserToken, http.StatusForbidden, "user-token-invalid"},
 	{guest.ErrOtherUser, http.StatusConflict, "other-user"},
+	{guest.ErrSignInEnded, http.StatusForbidden, "not-signed-in"},
 	{guest.ErrNotLinked, http.StatusForbidden, "not-signed-in"},
 	{guest.ErrSearchExpired, http.StatusGone, "search-session-expired"},
 	{guest.ErrNoWish, http.StatusNotFound, "not-found"},
@@ -44,6 +45,7 @@ var known = []struct {
 	{tenants.ErrSuspended, http.StatusForbidden, "tenant-suspended"},
 	{handoffs.ErrConsumed, http.StatusConflict, "handoff-consumed"},
 	{handoffs.ErrExpired, http.StatusGone, "handoff-expired"},
+	{handoffs.ErrVoided, http.StatusGone, "handoff-voided"},
 	{handoffs.ErrToken, http.StatusForbidden, "token-invalid"},
 	{handoffs.ErrBinding, http.StatusForbidden, "other-browser"},
 }
@@ -82,11 +84,12 @@ type problemDocument struct {
 	problem.Document
 
 	Challenge *challengeView `json:"challenge,omitempty"`
+	Handoff   any            `json:"handoff,omitempty"` // the consumed handoff that refuses a mint
 
 	Errors guest.FieldErrors `json:"errors,omitempty"` // by field; set for every 422
 }
 
-// encodeProblem adds field errors and a challenge.
+// encodeProblem adds field errors, a challenge and a consumed handoff.
 func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 	fields, _ := errors.AsType[guest.FieldErrors](e)
 	if c, ok := errors.AsType[*web.ConditionError](e); ok {
@@ -100,6 +103,9 @@ func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 		challenge = &challengeView{c.Challenge, c.Bits}
 	}
 	d := problemDocument{Document: problem.New(e, in), Errors: fields, Challenge: challenge}
+	if c, ok := errors.AsType[*handoffs.ConsumedError](e); ok {
+		d.Handoff = handoffOf(c.Handoff, c.Handoff.Consumed)
+	}
 	d.Retriable = d.Retriable || e.Code == "in-flight"
 	return problem.Encode(d)
 }

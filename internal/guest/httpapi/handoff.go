@@ -62,9 +62,10 @@ func (x *exchange) mintBody() (r handoffs.MintRequest, err error) {
 			Currency string          `json:"currency"`
 			Locale   string          `json:"locale"`
 			Campaign json.RawMessage `json:"campaign"`
+			IfOpen   handoffs.IfOpen `json:"ifOpen"`
 		}
 		err = decode(x.body, &in)
-		r.Payload, r.Currency, r.Locale, r.Campaign = in.Payload, in.Currency, in.Locale, in.Campaign
+		r.Payload, r.Currency, r.Locale, r.Campaign, r.IfOpen = in.Payload, in.Currency, in.Locale, in.Campaign, in.IfOpen
 	}
 	if string(r.Campaign) == "null" {
 		r.Campaign = nil
@@ -72,7 +73,8 @@ func (x *exchange) mintBody() (r handoffs.MintRequest, err error) {
 	return r, err
 }
 
-// mint mints a handoff and answers with its URL. The answer to a repeated request is the same.
+// mint mints a handoff, or returns the open one of its name, and answers with its URL. The answer to a repeated request
+// is the same while the handoff is open.
 func (x *exchange) mint() error {
 	r, err := x.mintBody()
 	if err != nil {
@@ -87,7 +89,11 @@ func (x *exchange) mint() error {
 	r.Tenant, r.Item, r.Visitor, r.Denied, r.Home = x.route.tenant, x.route.item, x.visitor(), x.evaluate(), x.at.Origin.String()
 	o, err := x.Handoffs.Mint(x.ctx(), x.mutation, session.Preferences, r)
 	return reply(x, o, err, func(m handoffs.Minted) (answer, error) {
-		return jsonAnswer(http.StatusCreated, struct {
+		status := http.StatusCreated
+		if m.Kept {
+			status = http.StatusOK
+		}
+		return jsonAnswer(status, struct {
 			HandoffID   guest.ID  `json:"handoffId"`
 			Token       string    `json:"token"`
 			RedirectURL string    `json:"redirectUrl"`
@@ -133,7 +139,7 @@ type itemHandoffView struct {
 
 // handoffState holds the members that both views share.
 type handoffState struct {
-	Status     string     `json:"status"` // open, consumed or expired
+	Status     string     `json:"status"` // open, consumed, voided or expired
 	MintedAt   time.Time  `json:"mintedAt"`
 	ExpiresAt  time.Time  `json:"expiresAt"`
 	ConsumedAt *time.Time `json:"consumedAt,omitempty"`
@@ -145,6 +151,8 @@ func handoffOf(h handoffs.Handoff, now time.Time) any {
 	switch {
 	case !h.Consumed.IsZero():
 		v.Status, v.ConsumedAt = "consumed", &h.Consumed
+	case !h.Voided.IsZero():
+		v.Status = "voided"
 	case !now.Before(h.Expires):
 		v.Status = "expired"
 	}

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"log/slog"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ type parts struct {
 	cookies    *guest.Cookies
 	limits     guest.Limits
 	algorithm  handoffs.Algorithm
+	life       time.Duration // of handoffs; 0: 10 minutes
 	profile    *guest.Profile
 	users      guest.Users
 	source     catalogue.Source
@@ -113,7 +115,7 @@ func (p parts) open(t testing.TB) services {
 	}
 	s.handoffs = handoffs.New(handoffs.Options{
 		Guests: s.guests, Store: p.store, Catalogue: s.catalogue, Clock: p.clock, Bots: s.bots,
-		Keys: keys, Hasher: hasher, Life: 10 * time.Minute, Restored: func() { t.Error("restored") },
+		Keys: keys, Hasher: hasher, Life: cmp.Or(p.life, 10*time.Minute), Restored: func() { t.Error("restored") },
 		Site: func(of string) handoffs.BookingSite {
 			if of == property { // this tenant has no booking site
 				return handoffs.BookingSite{}

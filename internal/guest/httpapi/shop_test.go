@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -164,7 +165,7 @@ func shopHandoff(t *testing.T, s *server) {
 		`{}`:                                     `"pointer":"/payload"`,
 		`{"payload":{"items":[]}}`:               `"pointer":"/payload/items"`,
 		`{"payload":{"items":[{"itemId":"a"}]}}`: `"pointer":"/payload/items/0/quantity"`,
-		`{"checkIn":"2036-12-30"}`:               "expected payload, currency, locale, campaign",
+		`{"checkIn":"2036-12-30"}`:               "expected payload, currency, locale, campaign, ifOpen",
 		`{"payload":{"items":[{"itemId":"a","quantity":1}]},"currency":"chf"}`: `"pointer":"/currency"`,
 	} {
 		b.want(422, http.MethodPost, path, body, part)
@@ -182,6 +183,54 @@ func shopHandoff(t *testing.T, s *server) {
 	slices.Sort(kinds)
 	if want := []string{"shop.guest.bot_suspected.v1", "shop.guest.handoff.initiated.v1"}; !slices.Equal(kinds, want) {
 		t.Errorf("events %v, want %v", kinds, want)
+	}
+}
+
+// TestShopNames checks that a cart is ordered once from two tabs.
+func TestShopNames(t *testing.T) {
+	t.Parallel()
+	inShops(t, shopNames)
+}
+
+func shopNames(t *testing.T, s *server) {
+	b, r := s.begin(), newReceiver(t, s)
+	mint := func(status int, item string, quantity int, more string, parts ...string) (m minted) {
+		t.Helper()
+		a := b.want(status, http.MethodPost, "/handoff/"+tenant+"/"+item, fmt.Sprintf(`{"payload":{"items":[{"itemId":"sku-4711","quantity":%d}]}%s}`, quantity, more), parts...)
+		if err := json.Unmarshal([]byte(a.body), &m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	consume := func(status int, m minted, part string) {
+		t.Helper()
+		r.want(status, "/internal/handoff/"+m.HandoffID+"/consume", `{"token":"`+m.Token+`"}`, part, "Idempotency-Key: "+m.HandoffID)
+	}
+	first := mint(201, "cart-1", 1, "")
+	second := mint(201, "cart-1", 1, `,"ifOpen":"replace"`)
+	kept := mint(200, "cart-1", 1, `,"ifOpen":"keep"`)
+	if kept != second {
+		t.Errorf("kept %+v, want %+v", kept, second)
+	}
+	third := mint(201, "cart-1", 2, `,"ifOpen":"keep"`) // another payload
+	b.want(200, http.MethodGet, "/handoff?limit=1", "", `"status":"open"`)
+	for _, m := range []minted{first, second} {
+		consume(410, m, `"code":"handoff-voided"`)
+		r.want(410, "/internal/handoff/"+m.HandoffID+"/verify", `{"token":"`+m.Token+`"}`, `"code":"handoff-voided"`)
+	}
+	if n := strings.Count(b.want(200, http.MethodGet, "/handoff", "").body, `"status":"voided"`); n != 2 {
+		t.Errorf("%d handoffs are voided", n)
+	}
+	consume(200, third, `"quantity":2`)
+	for _, more := range []string{"", `,"ifOpen":"keep"`} {
+		mint(409, "cart-1", 2, more, `"code":"handoff-consumed"`, `"retriable":false`,
+			`"handoff":{"handoffId":"`+third.HandoffID+`","tenantId":"`+tenant+`","itemId":"cart-1","payload":{"items":[{"itemId":"sku-4711","quantity":2}]}`,
+			`"status":"consumed"`, `"consumedAt":"`)
+	}
+	consume(200, mint(201, "cart-2", 2, ""), "")
+	mint(422, "cart-3", 1, `,"ifOpen":"void"`, `"pointer":"/ifOpen"`, "expected replace or keep")
+	if want := []string{"handoff-voided", "handoff-voided", "consumed", "consumed"}; !slices.Equal(r.counts, want) {
+		t.Errorf("counts %v, want %v", r.counts, want)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 const (
 	handoffColumns = `h.id, h.guest_session_id, h.tenant_id::text, coalesce(h.item_id, h.property_id::text), coalesce(to_char(h.check_in, 'YYYY-MM-DD'), ''),
 		coalesce(to_char(h.check_out, 'YYYY-MM-DD'), ''), coalesce(h.adults, 0), coalesce(h.children, 0), coalesce(h.rooms, 0), h.payload::text, h.currency::text, h.locale, h.source_campaign::text, h.hmac_key_id, h.fingerprint_hash, h.ip_hash,
-		h.minted_at, h.expires_at, h.consumed_at, coalesce(h.consumed_by, ''), coalesce(h.consume_key, '')`
+		h.minted_at, h.expires_at, h.consumed_at, coalesce(h.consumed_by, ''), coalesce(h.consume_key, ''), h.listed_at, h.voided_at`
 	restored = `bff_consumer.handoff_incarnation() <> (SELECT e.incarnation FROM bff_consumer.handoff_epoch e)`
 )
 
@@ -35,9 +35,23 @@ var (
 		ORDER BY h.minted_at DESC, h.id LIMIT $4`}
 	sqlMint = pgdb.NewNamed(pgdb.Statement{Name: "guest.mint", SQL: `
 		INSERT INTO bff_consumer.handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms,
-			currency, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, item_id, payload)
+			currency, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, item_id, payload, listed_at)
 		VALUES (@id, @session, @tenant, @property, nullif(@check_in, '')::date, nullif(@check_out, '')::date, @adults, @children, @rooms,
-			@currency, @locale, nullif(@campaign, '')::jsonb, @key, @fingerprint, @ip, @minted, @expires, nullif(@item, ''), nullif(@payload, '')::json)`}, minted.args)
+			@currency, @locale, nullif(@campaign, '')::jsonb, @key, @fingerprint, @ip, @minted, @expires, nullif(@item, ''), nullif(@payload, '')::json, @listed)`}, minted.args)
+	// sqlNamed locks the handoffs: they are neither consumed nor voided until the transaction ends. A key is never deleted.
+	sqlNamed = pgdb.Statement{Name: "guest.named_handoffs", SQL: `
+		SELECT k.id, k.tenant_id, k.secret, k.state, k.not_before, k.not_after, k.retired_at, ` + handoffColumns + `
+		FROM bff_consumer.handoff_replay_log h JOIN bff_consumer.handoff_keys k ON k.id = h.hmac_key_id
+		WHERE h.guest_session_id = $1 AND h.property_id = $2 AND h.tenant_id = $3 AND h.payload IS NOT NULL AND h.voided_at IS NULL
+			AND (h.consumed OR h.expires_at > $4)
+		FOR UPDATE OF h`}
+	sqlVoid = pgdb.Statement{Name: "guest.void_handoffs", SQL: `
+		UPDATE bff_consumer.handoff_replay_log SET voided_at = $2 WHERE id = ANY ($1)`}
+	// sqlVoidOpen voids all open handoffs of a session that have a payload.
+	sqlVoidOpen = pgdb.Statement{Name: "guest.void_open_handoffs", SQL: `
+		UPDATE bff_consumer.handoff_replay_log h SET voided_at = $2
+		WHERE h.guest_session_id = $1 AND h.payload IS NOT NULL AND h.voided_at IS NULL AND NOT h.consumed AND h.expires_at > $2
+		RETURNING ` + handoffColumns}
 	sqlConsume = pgdb.Statement{Name: "guest.consume", SQL: `
 		SELECT ` + handoffColumns + ` FROM bff_consumer.consume_handoff(in_id => $1, in_signed_by => $2, in_by => $3, in_key => $4) h`}
 	sqlEraseHandoffs = pgdb.Statement{Name: "guest.erase_handoffs", SQL: `
@@ -52,6 +66,8 @@ type scanHandoff struct {
 	campaign    pgtype.Text
 	payload     pgtype.Text
 	consumed    pgtype.Timestamptz
+	listed      pgtype.Timestamptz
+	voided      pgtype.Timestamptz
 }
 
 // dest returns the destinations in order.
@@ -59,6 +75,7 @@ func (s *scanHandoff) dest() []any {
 	return []any{
 		&s.id, &s.session, &s.Tenant, &s.Item, &s.CheckIn, &s.CheckOut, &s.Adults, &s.Children, &s.Rooms, &s.payload, &s.Currency, &s.Locale, &s.campaign,
 		&s.Key, &s.Fingerprint, &s.IP, &s.Minted, &s.Expires, &s.consumed, &s.ConsumedBy, &s.ConsumeKey,
+		&s.listed, &s.voided,
 	}
 }
 
@@ -72,10 +89,16 @@ func (s *scanHandoff) handoff() handoffs.Handoff {
 	if s.payload.Valid {
 		h.Payload = json.RawMessage(s.payload.String)
 	}
-	if s.consumed.Valid {
-		h.Consumed = s.consumed.Time.UTC()
-	}
+	h.Consumed, h.Listed, h.Voided = orZero(s.consumed), orZero(s.listed), orZero(s.voided)
 	return h
+}
+
+// orZero reads NULL as the zero time.
+func orZero(t pgtype.Timestamptz) time.Time {
+	if !t.Valid {
+		return time.Time{}
+	}
+	return t.Time.UTC()
 }
 
 // Handoff implements handoffs.Store.
@@ -151,6 +174,13 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 		if err != nil {
 			return r, err
 		}
+		claim, err := t.claim(&m)
+		switch {
+		case err != nil:
+			return r, err
+		case claim.Keep != nil:
+			return m.DecideKept(claim.Keep)
+		}
 		minting, err := m.Decide(key, t.now)
 		if err != nil {
 			return r, err
@@ -162,6 +192,51 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 		}
 		return minting.Minted, t.append(minting.Event)
 	})
+}
+
+// claim voids the handoffs that the mint's decision about its name voids. A stay has no name.
+func (t *tx) claim(m *handoffs.Mint) (claim handoffs.Claim, err error) {
+	if m.Handoff.Payload == nil {
+		return claim, nil
+	}
+	var named []handoffs.Named
+	var key scanKey
+	var row scanHandoff
+	args := []any{string(t.session), guest.ItemKey(m.Handoff.Item), m.Handoff.Tenant, t.now}
+	err = t.t.ForEach(sqlNamed, args, func() error {
+		named = append(named, handoffs.Named{Handoff: row.handoff(), SignedBy: key.key()})
+		return nil
+	}, append(key.dest(), row.dest()...)...)
+	if err != nil {
+		return claim, err
+	}
+	if claim, err = m.Claim(named, t.now); err != nil || len(claim.Void) == 0 {
+		return claim, err
+	}
+	if err := t.t.Queue(sqlVoid, claim.Void, t.now); err != nil {
+		return claim, err
+	}
+	return claim, t.append(claim.Events...)
+}
+
+// voidOpen voids the session's open handoffs with a payload, because the guest signs in.
+func (t *tx) voidOpen(p *guest.Profile) error {
+	var voided []handoffs.Handoff
+	var row scanHandoff
+	err := t.t.ForEach(sqlVoidOpen, []any{string(t.session), t.now}, func() error { voided = append(voided, row.handoff()); return nil }, row.dest()...)
+	if err != nil {
+		return err
+	}
+	for _, h := range voided {
+		e, err := handoffs.VoidedEvent(p, h, handoffs.VoidSignIn, t.now)
+		if err != nil {
+			return err
+		}
+		if err := t.append(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // minted holds the parameters for a new handoff.
@@ -197,5 +272,6 @@ func (m minted) args() []pgdb.Arg {
 		{Param: "expires", Value: m.Expires},
 		{Param: "item text", Value: guest.ItemText(m.Item)},
 		{Param: "payload text", Value: string(m.Payload)},
+		{Param: "listed", Value: m.Listed},
 	}
 }

@@ -59,6 +59,9 @@ func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Li
 		if r.Answers, err = t.clearLists(); err != nil {
 			return r, err
 		}
+		if err := t.voidOpen(l.Profile); err != nil {
+			return r, err
+		}
 		t.session = list
 		for _, w := range put {
 			if err := t.t.Queue(sqlPutWish.Statement, sqlPutWish.Args(addedWish{list, w})...); err != nil {

@@ -14,7 +14,8 @@ import (
 
 const (
 	handoffColumns = `id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale, source_campaign,
-		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, consumed_at, consumed_by, consume_key, item_id, payload`
+		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, consumed_at, consumed_by, consume_key, item_id, payload,
+		listed_at, voided_at`
 
 	sqlHandoff = `SELECT ` + handoffColumns + `,
 			EXISTS (SELECT 1 FROM bff_consumer_handoff_keys k WHERE k.id = h.hmac_key_id AND k.state <> 'retired'),
@@ -27,9 +28,17 @@ const (
 		ORDER BY minted_at DESC, id LIMIT ?4`
 	sqlMint = `INSERT INTO bff_consumer_handoff_replay_log
 		(id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale, source_campaign,
-		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, item_id, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, item_id, payload, listed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// sqlNamed joins handoffs with the key that signed them; a key is never deleted.
+	sqlNamed = `SELECT ` + handoffColumns + `, k.* FROM (SELECT * FROM bff_consumer_handoff_replay_log
+			WHERE guest_session_id = ?1 AND property_id = ?2 AND tenant_id = ?3 AND payload IS NOT NULL AND voided_at IS NULL AND (consumed = 1 OR expires_at > ?4)) h
+		JOIN (SELECT id AS key_id, tenant_id AS key_tenant, secret, state, not_before, not_after, retired_at FROM bff_consumer_handoff_keys) k ON key_id = hmac_key_id`
+	sqlVoid = `UPDATE bff_consumer_handoff_replay_log SET voided_at = ? WHERE id = ?`
+	// sqlVoidOpen voids all open handoffs of a session that have a payload.
+	sqlVoidOpen = `UPDATE bff_consumer_handoff_replay_log SET voided_at = ?2
+		WHERE guest_session_id = ?1 AND payload IS NOT NULL AND voided_at IS NULL AND consumed = 0 AND expires_at > ?2 RETURNING ` + handoffColumns
 	sqlConsume = `UPDATE bff_consumer_handoff_replay_log SET consumed = 1, consumed_at = ?2, consumed_by = ?3, consume_key = ?4
-		WHERE id = ?1 AND consumed = 0 AND expires_at > ?5`
+		WHERE id = ?1 AND consumed = 0 AND voided_at IS NULL AND expires_at > ?5`
 	sqlEraseHandoffs = `UPDATE bff_consumer_handoff_replay_log SET fingerprint_hash = x'', ip_hash = x'', source_campaign = NULL, erased_at = ?
 		WHERE guest_session_id = ? AND erased_at IS NULL`
 )
@@ -70,6 +79,7 @@ func scanHandoff(r *sqlite.Stmt) handoffs.Handoff {
 	if !r.ColumnIsNull(21) {
 		h.Payload = json.RawMessage(r.ColumnText(21))
 	}
+	h.Listed, h.Voided = orZero(r, 22), orZero(r, 23)
 	return h
 }
 
@@ -81,7 +91,12 @@ type stated struct {
 
 // scanStated reads a stated handoff.
 func scanStated(r *sqlite.Stmt) stated {
-	return stated{scanHandoff(r), handoffs.State{KeyValid: r.ColumnBool(22), Suspended: r.ColumnBool(23)}}
+	return stated{scanHandoff(r), handoffs.State{KeyValid: r.ColumnBool(24), Suspended: r.ColumnBool(25)}}
+}
+
+// scanNamed reads a handoff with its key.
+func scanNamed(r *sqlite.Stmt) handoffs.Named {
+	return handoffs.Named{Handoff: scanHandoff(r), SignedBy: scanKeyAt(r, 24)}
 }
 
 // Handoff implements handoffs.Store.
@@ -167,6 +182,13 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 		case !found:
 			return r, handoffs.ErrNoKey
 		}
+		claim, err := t.claim(&m)
+		switch {
+		case err != nil:
+			return r, err
+		case claim.Keep != nil:
+			return m.DecideKept(claim.Keep)
+		}
 		minting, err := m.Decide(key, t.now)
 		if err != nil {
 			return r, err
@@ -178,10 +200,48 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 		}
 		err = sqlitedb.Exec(t.c, sqlMint, string(h.ID), string(t.session), h.Tenant, guest.ItemKey(h.Item), stay[0], stay[1], stay[2], stay[3], stay[4],
 			h.Currency, h.Locale, orNull(string(h.Campaign)), h.Key, h.Fingerprint, h.IP, h.Minted.UnixMicro(), h.Expires.UnixMicro(),
-			orNull(guest.ItemText(h.Item)), orNull(string(h.Payload)))
+			orNull(guest.ItemText(h.Item)), orNull(string(h.Payload)), h.Listed.UnixMicro())
 		if err != nil {
 			return r, err
 		}
 		return minting.Minted, t.append(minting.Event)
 	})
+}
+
+// claim voids the handoffs that the mint's decision about its name voids. A stay has no name.
+func (t *tx) claim(m *handoffs.Mint) (claim handoffs.Claim, err error) {
+	if m.Handoff.Payload == nil {
+		return claim, nil
+	}
+	named, err := sqlitedb.QueryAll(t.c, sqlNamed, scanNamed, string(t.session), guest.ItemKey(m.Handoff.Item), m.Handoff.Tenant, t.now.UnixMicro())
+	if err != nil {
+		return claim, err
+	}
+	if claim, err = m.Claim(named, t.now); err != nil {
+		return claim, err
+	}
+	for _, id := range claim.Void {
+		if err := sqlitedb.Exec(t.c, sqlVoid, t.now.UnixMicro(), id); err != nil {
+			return claim, err
+		}
+	}
+	return claim, t.append(claim.Events...)
+}
+
+// voidOpen voids the session's open handoffs with a payload, because the guest signs in.
+func (t *tx) voidOpen(p *guest.Profile) error {
+	voided, err := sqlitedb.QueryAll(t.c, sqlVoidOpen, scanHandoff, string(t.session), t.now.UnixMicro())
+	if err != nil {
+		return err
+	}
+	for _, h := range voided {
+		e, err := handoffs.VoidedEvent(p, h, handoffs.VoidSignIn, t.now)
+		if err != nil {
+			return err
+		}
+		if err := t.append(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }

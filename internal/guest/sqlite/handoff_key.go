@@ -28,10 +28,13 @@ const (
 )
 
 // scanKey reads a key.
-func scanKey(r *sqlite.Stmt) handoffs.Key {
+func scanKey(r *sqlite.Stmt) handoffs.Key { return scanKeyAt(r, 0) }
+
+// scanKeyAt reads a key whose columns begin at i.
+func scanKeyAt(r *sqlite.Stmt, i int) handoffs.Key {
 	return handoffs.Key{
-		ID: r.ColumnText(0), Tenant: r.ColumnText(1), Secret: blob(r, 2), State: handoffs.KeyState(r.ColumnText(3)),
-		NotBefore: orZero(r, 4), NotAfter: orZero(r, 5), Retired: orZero(r, 6),
+		ID: r.ColumnText(i), Tenant: r.ColumnText(i + 1), Secret: blob(r, i+2), State: handoffs.KeyState(r.ColumnText(i + 3)),
+		NotBefore: orZero(r, i+4), NotAfter: orZero(r, i+5), Retired: orZero(r, i+6),
 	}
 }
 

@@ -20,6 +20,8 @@ func TestPlans(t *testing.T) {
 		sqlHandoffs:      "USING INDEX bff_consumer_ix_handoff_session (guest_session_id=?)",
 		sqlHandoffsAfter: "USING INDEX bff_consumer_ix_handoff_session (guest_session_id=? AND minted_at<?)",
 		sqlFindSessions:  "SEARCH bff_consumer_session_seen USING PRIMARY KEY (guest_session_id>? AND guest_session_id<?)",
+		sqlNamed:         "USING INDEX bff_consumer_ix_handoff_name (guest_session_id=? AND property_id=?)",
+		sqlVoidOpen:      "USING INDEX bff_consumer_ix_handoff_name (guest_session_id=?)",
 		sqlSigningKey:    "USING INDEX bff_consumer_ix_handoff_keys_active (tenant_id=?)",
 		sqlTenantKeys:    "USING INDEX bff_consumer_ix_handoff_keys_tenant (",
 		sqlSuspensions:   "SEARCH bff_consumer_tenant_suspended_cache USING PRIMARY KEY (tenant_id>?)", // in key order, without a sort

@@ -54,6 +54,9 @@ func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Li
 		if r.Answers, err = t.clearLists(); err != nil {
 			return r, err
 		}
+		if err := t.voidOpen(l.Profile); err != nil {
+			return r, err
+		}
 		t.session = list
 		for _, w := range put {
 			if err := t.putWish(w); err != nil {

@@ -109,7 +109,10 @@ func (u *user) tryMint(m handoffs.Mint) (h handoffs.Handoff, err error) {
 	}
 	h = m.Handoff
 	h.Key, _ = handoff.KeyID(r.Token)
-	h.Minted, h.Expires = r.Expires.Add(-m.Life), r.Expires
+	h.Minted, h.Expires, h.Listed = r.Expires.Add(-m.Life), r.Expires, u.handoff(m.Handoff.ID).Listed
+	if past := h.Listed.Sub(h.Minted); past <= -time.Second || past >= time.Second || h.Listed.Truncate(time.Microsecond) != h.Listed {
+		u.t.Errorf("listed at %v, minted at %v", h.Listed, h.Minted)
+	}
 	return h, nil
 }
 

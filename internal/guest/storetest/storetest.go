@@ -90,6 +90,7 @@ func groups() []suite.Group[*user] {
 		{Name: "UsersInShop", Cases: inShop(userChecks())},
 		{Name: "SuspensionsInShop", Cases: inShop(suspensionChecks())},
 		{Name: "HandoffsInShop", Cases: inShop(handoffChecks())},
+		{Name: "NamesInShop", Cases: inShop(nameChecks())},
 		{Name: "RetentionInShop", Cases: inShop(retentionChecks()), Own: true},
 	}
 }

@@ -10,8 +10,6 @@ type Profile struct {
 	Name   string   // as in the configuration
 	Prefix string   // of event types
 	Member string   // member with an item's ID
-	Mint   string   // the route that mints a handoff
-	Handed string   // item ID in a handoff
 	Cargo  string   // body that mints a handoff
 	Other  string   // another item ID
 	Page   string   // item path in the catalogue, without the ID
@@ -24,12 +22,12 @@ type Profile struct {
 // The profiles.
 var (
 	HotelSearch = &Profile{
-		Name: "hotel", Prefix: "melmastoon.bff.consumer.", Mint: Mint, Handed: Hotel, Cargo: Stay, Member: "propertyId",
+		Name: "hotel", Prefix: "melmastoon.bff.consumer.", Cargo: Stay, Member: "propertyId",
 		Other: strings.Replace(Stay, `"adults":2`, `"adults":3`, 1), Page: "/hotels/", Cache: "detail",
 	}
 
 	Shop = &Profile{
-		Name: "shop", Prefix: "shop.guest.", Mint: "/handoff/" + Tenant + "/cart-1", Handed: "cart-1", Member: "itemId", Page: "/catalogue/product/", Cache: "product", quantities: true,
+		Name: "shop", Prefix: "shop.guest.", Member: "itemId", Page: "/catalogue/product/", Cache: "product", quantities: true,
 		Cargo: `{"payload":{"items":[{"itemId":"sku-00000001","quantity":2}]},"currency":"EUR","locale":"de-AT"}`,
 		Other: `{"payload":{"items":[]},"currency":"EUR","locale":"de-AT"}`,
 		Vars: []string{
@@ -55,6 +53,17 @@ func (p *Profile) Item(n int) string {
 		return fmt.Sprintf("sku-%08d", n)
 	}
 	return Property(n)
+}
+
+// Mint returns the route that mints a handoff. In a shop, name is new for each cart.
+func (p *Profile) Mint(name string) string { return "/handoff/" + Tenant + "/" + p.Handed(name) }
+
+// Handed returns the item ID in a handoff.
+func (p *Profile) Handed(name string) string {
+	if p.quantities {
+		return "cart-" + name
+	}
+	return Hotel
 }
 
 // Wish returns the body that adds an item to the wishlist.

@@ -108,7 +108,7 @@ func (g *Guest) Next(handoffs bool) *Change {
 		d.After.Handoff = g.Open.HandoffID + " consumed"
 	case choice < 6 && handoffs:
 		time.Sleep(2 * time.Millisecond) // the handoff list is ordered by millisecond
-		d.Kind, d.Method, d.Path, d.Body, d.Event = "mint", http.MethodPost, p.Mint, p.Cargo, "handoff.initiated.v1 "+p.Handed
+		d.Kind, d.Method, d.Path, d.Body, d.Event = "mint", http.MethodPost, p.Mint(d.Key), p.Cargo, "handoff.initiated.v1 "+p.Handed(d.Key)
 	default:
 		d.Kind, d.Method, d.Path, d.Body = "add", http.MethodPost, "/wishlist", strings.TrimSuffix(p.Wish(n), "}")+","+members
 		if !live {

@@ -77,11 +77,12 @@ func TestGuestClockSkew(t *testing.T) {
 	for i := range off {
 		mint := func(server int) (m guest.Handoff) {
 			t.Helper()
-			status, text := v.change(server, http.MethodPost, g.site().Mint, g.site().Cargo)
+			name := fmt.Sprint(i, "-", server)
+			status, text := v.change(server, http.MethodPost, g.site().Mint(name), g.site().Cargo)
 			if err := json.Unmarshal([]byte(text), &m); status != http.StatusCreated || err != nil {
 				t.Fatalf("mint at server %d: %d %s", server, status, text)
 			}
-			events = append(events, "handoff.initiated.v1 "+g.site().Handed)
+			events = append(events, "handoff.initiated.v1 "+g.site().Handed(name))
 			return m
 		}
 		good, late := mint(i), mint(brief)
@@ -99,7 +100,7 @@ func TestGuestClockSkew(t *testing.T) {
 			want(http.StatusConflict, j, tokens[i], "consume", good, "b")
 			want(http.StatusGone, j, tokens[i], "consume", late, "a")
 		}
-		events = append(events, "bot_suspected.v1 "+g.site().Handed) // a single attempt, sent three times
+		events = append(events, "bot_suspected.v1 "+g.site().Handed(fmt.Sprint(i, "-", i))) // a single attempt, sent three times
 	}
 
 	var added []string

@@ -181,10 +181,10 @@ func TestGuestRefusedEvent(t *testing.T) {
 		}
 	}
 	audited := g.visitor("audited")
-	if status, text := audited.change(0, http.MethodPost, g.site().Mint, g.site().Cargo); status != http.StatusCreated {
+	if status, text := audited.change(0, http.MethodPost, g.site().Mint("1"), g.site().Cargo); status != http.StatusCreated {
 		t.Fatalf("mint: %d %s", status, text)
 	}
-	want[audited.Session()] = []string{"handoff.initiated.v1 " + g.site().Handed, audited.add(2)}
+	want[audited.Session()] = []string{"handoff.initiated.v1 " + g.site().Handed("1"), audited.add(2)}
 	hook.await(t, "with a poison event", want)
 
 	s := g.servers[0]

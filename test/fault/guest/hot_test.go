@@ -242,7 +242,7 @@ func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Hand
 			f.t.Errorf("mint for a suspended tenant: %d %s", status, text)
 		}
 	case 1:
-		if status, text := v.change(server, http.MethodPost, f.site().Mint, f.site().Cargo); status != http.StatusCreated || json.Unmarshal([]byte(text), burned) != nil {
+		if status, text := v.change(server, http.MethodPost, f.site().Mint(fmt.Sprint(v.name, "-", n)), f.site().Cargo); status != http.StatusCreated || json.Unmarshal([]byte(text), burned) != nil {
 			f.t.Errorf("mint: %d %s", status, text)
 		}
 		if status, text := f.atSite(server, f.token, "consume", *burned, "a"); status != http.StatusOK {
@@ -262,7 +262,7 @@ func (g *guests) suspendTenant() (mint string) {
 	if g.site() == guest.Shop {
 		const other = "33333333-2222-4333-8444-555555555555"
 		g.servers[0].Verb("guest", "tenants", "suspend", other, "--reason", "test")
-		return strings.Replace(g.site().Mint, guest.Tenant, other, 1)
+		return strings.Replace(g.site().Mint("suspended"), guest.Tenant, other, 1)
 	}
 	v := g.visitor("search")
 	status, _, text := v.send(0, http.MethodPost, "/search", `{"pageSize":50}`, "")

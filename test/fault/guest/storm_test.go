@@ -32,7 +32,7 @@ func (v *visitor) try(server int, path, body, key string) (status int, text stri
 
 func (v *visitor) mint(server int, key string) string {
 	for start := time.Now(); time.Since(start) < time.Minute; server++ {
-		status, text, done := v.try(server, v.site().Mint, v.site().Cargo, key)
+		status, text, done := v.try(server, v.site().Mint(key), v.site().Cargo, key)
 		if done && status != http.StatusCreated {
 			v.t.Errorf("mint: %d %s", status, text)
 		}
@@ -111,7 +111,7 @@ func (v *visitor) hasStormed(answers []string) {
 			v.t.Errorf("%s: responses %s and %s", v.name, answers[0], a)
 		}
 	}
-	status, text, _ := v.try(0, v.site().Mint, v.site().Other, v.name)
+	status, text, _ := v.try(0, v.site().Mint(v.name), v.site().Other, v.name)
 	if status != http.StatusUnprocessableEntity || !strings.Contains(text, "idempotency-key-reused") {
 		v.t.Errorf("another body: %d %s", status, text)
 	}
