@@ -154,6 +154,33 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestDocumentedCommands checks the flags of all commands in the guides, which a part that is renamed would break.
+func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
+	guides, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := strings.NewReplacer("URL", "http://127.0.0.1:8001", "SECRET", "s", "PIDS", "1", "PID", "1", "-out=", "-out= ", "'", "")
+	found := 0
+	for _, path := range guides {
+		guide, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range regexp.MustCompile("go run \\./bench( [^`\n]*)").FindAllStringSubmatch(string(guide), -1) {
+			text := regexp.MustCompile(`'[^']*'`).ReplaceAllString(command[1], "x") // may contain spaces
+			if _, err := parse(strings.Fields(examples.Replace(text))); err != nil && !strings.Contains(text, "-help") && !strings.HasSuffix(text, "-peer URL") {
+				t.Errorf("%s:%s: %v", path, command[1], err)
+			}
+			found++
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d commands", found)
+	}
+}
+
 // TestWindows checks the medians, and that sides take turns and rounds repeat until the window is over.
 func TestWindows(t *testing.T) {
 	t.Parallel()
@@ -237,7 +264,7 @@ func TestS3Peers(t *testing.T) {
 				t.Skipf("no %s in bin: make bench-peers-s3 builds it", name)
 			}
 			text := measured(t, "-"+name, found[len(found)-1])
-			for _, op := range newBuckets(&tiny).operations(nil) {
+			for _, op := range newBuckets(&tiny).operations() {
 				if n := len(regexp.MustCompile(`(?m)^\| `+op.name+` \| sqlite \| [12]`+comparedRow).FindAllString(text, -1)); n != 2 {
 					t.Errorf("%s: %d rows, want 2, in:\n%s", op.name, n, text)
 				}

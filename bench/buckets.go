@@ -64,6 +64,7 @@ type s3Load struct {
 	mixed   map[string]map[int]*mixed // by endpoint and object size
 }
 
+// newBuckets returns the work with the access key of Holdfast's first account; peers replace key.
 func newBuckets(n *size) *s3Load {
 	return &s3Load{size: n, key: holdfastKey, access: map[*server]credentials{}, mixed: map[string]map[int]*mixed{}, data: sync.OnceValue(func() []byte {
 		return []byte(workload.Body(0, 0, max(n.large, s3Middle)))
@@ -100,22 +101,28 @@ func (w *s3Load) owner(s *server, _ int) (credentials, error) {
 	return w.access[s], nil
 }
 
+// body returns a body of this many bytes, at most size.large. All bodies begin alike.
 func (w *s3Load) body(size int) []byte { return w.data()[:size] }
 
+// newKey returns a path that no request used, in one of 256 folders.
 func (w *s3Load) newKey() string {
 	n := uint64(w.last.Add(1))
 	return fmt.Sprintf("%s/put/%02x/%012d", s3Objects, n*0x9e3779b97f4a7c15>>56, n)
 }
 
-func readKey(size, i int) string    { return fmt.Sprintf("%s/get/%d/%06d", s3Objects, size, i) }
-func deletedKey(c, i int) string    { return fmt.Sprintf("%s/delete/%02x/%06d", s3Objects, c, i) }
+// readKey returns the path of the i-th object that GETs read; deletedKey of an object that caller c deletes.
+func readKey(size, i int) string { return fmt.Sprintf("%s/get/%d/%06d", s3Objects, size, i) }
+func deletedKey(c, i int) string { return fmt.Sprintf("%s/delete/%02x/%06d", s3Objects, c, i) }
+
+// deletes returns the number of DELETEs per connection in a round, if there are n connections.
 func (w *s3Load) deletes(n int) int { return w.size.deletes / n }
 
+// listKey returns the i-th key of the listed bucket, in one of 100 folders. Keys ascend with i.
 func (w *s3Load) listKey(i int) string {
 	return fmt.Sprintf("%02d/%s", i/(w.size.listKeys/s3Groups), id(i))
 }
 
-func (w *s3Load) operations(*engine) []operation {
+func (w *s3Load) operations() []operation {
 	streams := map[string]goal{"sqlite": {ratio: 0.8}, "postgres": {ratio: 0.8}}
 	put := func(size int) func(context.Context, *caller, int) error {
 		return func(ctx context.Context, c *caller, _ int) error {
@@ -156,8 +163,10 @@ func (w *s3Load) operations(*engine) []operation {
 	}
 }
 
+// done drops the number of bytes that do returns.
 func done(_ int64, err error) error { return err }
 
+// getObject fails if the object does not have this many bytes.
 func getObject(ctx context.Context, c *caller, key string, size int) error {
 	n, err := c.do(ctx, http.MethodGet, key, nil)
 	if err == nil && int(n) != size {
@@ -175,6 +184,7 @@ func (c *caller) list(ctx context.Context, path, entry string, want int) error {
 	return err
 }
 
+// listPage reads the page after the previous one; a window begins at a random key.
 func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
 	query := "list-type=2&max-keys=" + strconv.Itoa(s3Page)
 	switch {
@@ -196,6 +206,7 @@ func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
 	return nil
 }
 
+// fill uses the first owner, whose account all owners share.
 func (w *s3Load) fill(ctx context.Context, _ *server, owners []credentials) error {
 	objects := w.newMixed()
 	w.mixed[owners[0].Endpoint] = objects
@@ -229,6 +240,7 @@ func (w *s3Load) fill(ctx context.Context, _ *server, owners []credentials) erro
 	})
 }
 
+// object is an object to create; size is in bytes.
 type object struct {
 	key  string
 	size int
@@ -252,12 +264,14 @@ const mixedTurns = "GHGPGHGDHGPGHGDHGPHG"
 
 var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P': http.MethodPut, 'D': http.MethodDelete}
 
+// mixed are the objects of a mixed work, and the position in its turns.
 type mixed struct {
 	mu   sync.Mutex
 	turn int
 	keys []string // existing objects that no request uses
 }
 
+// newMixed chooses keys for the mixed works, by object size; the caller creates the objects.
 func (w *s3Load) newMixed() map[int]*mixed {
 	all := map[int]*mixed{s3Mixed: {}, s3Middle: {}}
 	for range w.size.reads {
@@ -294,6 +308,7 @@ func (m *mixed) step(newKey func() string, send func(method, key string) error) 
 	return err
 }
 
+// mix returns the mixed work on objects of this size, in bytes.
 func (w *s3Load) mix(size int) func(context.Context, *caller, int) error {
 	return func(ctx context.Context, c *caller, _ int) error {
 		return w.mixed[c.Endpoint][size].step(w.newKey, func(method, key string) error {

@@ -49,6 +49,7 @@ const (
 // objectRows are statements for the rows of objects.
 type objectRows struct{ postgres bool }
 
+// put overwrites a row; body is nil if a file has the body.
 func (r objectRows) put(bucket, name string, body []byte) stmt {
 	sum := md5.Sum(body) //nolint:gosec // the ETag of S3
 	if r.postgres {
@@ -72,6 +73,7 @@ func (r objectRows) delete(name string) stmt {
 	return sql(bucketsDelete, bucketsOwner, bucketsObjects, name).want(1)
 }
 
+// list reads n rows from this key on. n = 1 only reads the key, to find the next folder.
 func (r objectRows) list(from string, n int) stmt {
 	switch {
 	case r.postgres:
@@ -82,50 +84,33 @@ func (r objectRows) list(from string, n int) stmt {
 	return sql(bucketsList, bucketsOwner, bucketsListed, from, n).want(n)
 }
 
-// bareBuckets adds files with bodies to the rows.
-type bareBuckets struct {
-	database
-
-	files *files
-}
-
-func (b bareBuckets) close() error { return errors.Join(b.files.close(), b.database.close()) }
-
-func (w *s3Load) bare(ctx context.Context, e *engine, _ int) (*bare, error) {
-	s := store{name: "buckets", sqlite: bucketssqlite.Migrations, postgres: bucketspostgres.Migrations, connections: 10}
-	b, err := s.open(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	f, err := newFiles(w)
-	if err != nil {
-		return nil, errors.Join(err, b.close())
-	}
-	b.database = bareBuckets{b.database, f}
+// limits contain the rows of all objects, but files only as sources to copy.
+func (w *s3Load) limits(e *engine, _ int) limits {
 	rows, objects := objectRows{e.postgres != nil}, w.newMixed()
-	var all []stmt
+	l := limits{name: "buckets", sqlite: bucketssqlite.Migrations, postgres: bucketspostgres.Migrations, connections: 10}
 	for i := range w.size.reads {
-		all = append(all, rows.put(bucketsObjects, readKey(s3Small, i), w.body(s3Small)))
+		l.fill = append(l.fill, rows.put(bucketsObjects, readKey(s3Small, i), w.body(s3Small)))
 	}
 	for _, m := range objects {
 		for _, key := range m.keys {
-			all = append(all, rows.put(bucketsObjects, key, nil))
+			l.fill = append(l.fill, rows.put(bucketsObjects, key, nil))
 		}
 	}
 	for i := range w.size.listKeys {
-		all = append(all, rows.put(bucketsListed, w.listKey(i), w.body(1)))
+		l.fill = append(l.fill, rows.put(bucketsListed, w.listKey(i), w.body(1)))
 	}
 	if e.postgres != nil {
-		all = append(all, sql(`ANALYZE manta_bucket_object`))
+		l.fill = append(l.fill, sql(`ANALYZE manta_bucket_object`))
 	}
-	if err := b.fill(ctx, all); err != nil {
-		return nil, errors.Join(err, b.close())
+	l.ops = func(b *bare) (map[string]bareOp, error) {
+		f, err := newFiles(w, b.dir)
+		return w.bareOps(b, f, rows, objects), err
 	}
-	w.bareOps(b, f, rows, objects)
-	return b, nil
+	return l
 }
 
-func (w *s3Load) bareOps(b *bare, f *files, rows objectRows, objects map[int]*mixed) {
+// bareOps run statements on the rows of objects, and copy files for the bodies above 16 KiB.
+func (w *s3Load) bareOps(b *bare, f *files, rows objectRows, objects map[int]*mixed) map[string]bareOp {
 	read := func(all ...stmt) tx { return tx{reads: all} }
 	write := func(s stmt) tx { return tx{writes: []stmt{s}} }
 	small := w.body(s3Small)
@@ -152,7 +137,7 @@ func (w *s3Load) bareOps(b *bare, f *files, rows objectRows, objects map[int]*mi
 	}
 	putDeleted := b.each(func(c, i int) tx { return write(rows.put(bucketsObjects, deletedKey(c, i), small)) })
 	pages, group := w.size.listKeys/s3Page, w.size.listKeys/s3Groups
-	b.ops = map[string]bareOp{
+	return map[string]bareOp{
 		workPutSmall:  {step: b.each(func(int, int) tx { return write(rows.put(bucketsObjects, w.newKey(), small)) })},
 		workGetSmall:  {step: b.each(func(_, i int) tx { return read(rows.get(readKey(s3Small, i%w.size.reads))) })},
 		workPutMiddle: file(s3Middle, true), workGetMiddle: file(s3Middle, false), workPutLarge: file(w.size.large, true), workGetLarge: file(w.size.large, false),
@@ -164,7 +149,7 @@ func (w *s3Load) bareOps(b *bare, f *files, rows objectRows, objects map[int]*mi
 			return t
 		})},
 		workDelete: {
-			step: b.each(func(c, i int) tx { return write(rows.delete(deletedKey(c, i))) }), times: w.deletes,
+			step: b.each(func(c, i int) tx { return write(rows.delete(deletedKey(c, i))) }),
 			prepare: func(ctx context.Context, callers int) error {
 				_, err := drive(ctx, callers, times(w.deletes(callers)), putDeleted)
 				return err
@@ -181,21 +166,16 @@ type files struct {
 	last atomic.Int64
 }
 
-func newFiles(w *s3Load) (*files, error) {
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return nil, err
-	}
+// newFiles writes a source of each size into a folder, which the caller removes.
+func newFiles(w *s3Load, dir string) (*files, error) {
 	f := &files{dir: dir}
 	for _, size := range []int{s3Small, s3Mixed, s3Middle, w.size.large} {
 		if err := os.WriteFile(f.source(size), w.body(size), 0o600); err != nil {
-			return nil, errors.Join(err, f.close())
+			return nil, err
 		}
 	}
 	return f, nil
 }
-
-func (f *files) close() error { return os.RemoveAll(f.dir) }
 
 func (f *files) source(size int) string { return filepath.Join(f.dir, fmt.Sprint("source-", size)) }
 

@@ -43,6 +43,7 @@ type caller struct {
 	token  string // continues a list or a batch
 }
 
+// dial opens a connection; the caller hangs up.
 func dial(ctx context.Context, c credentials) (*caller, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil {
@@ -68,6 +69,7 @@ func with(ctx context.Context, owner credentials, fn func(*caller) error) error 
 	return fn(c)
 }
 
+// withAll dials a connection per owner, and hangs up after fn.
 func withAll(ctx context.Context, owners []credentials, fn func([]*caller) error) error {
 	var all []*caller
 	defer func() {
@@ -104,6 +106,7 @@ func (c *caller) do(ctx context.Context, method, path string, body []byte) (int6
 	return int64(n), err
 }
 
+// counted counts the bytes of a body.
 type counted int64
 
 func (n *counted) Write(p []byte) (int, error) {
@@ -113,6 +116,7 @@ func (n *counted) Write(p []byte) (int, error) {
 
 var errBusy = errors.New("503 Service Unavailable")
 
+// refused returns an error with the beginning of the answer. It is errBusy for status 503.
 func refused(method, path string, resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
 	status := errors.New(resp.Status)
@@ -138,6 +142,8 @@ func (c *caller) request(ctx context.Context, method, path string, body io.Reade
 	return req, c.sign(req)
 }
 
+// transfer sends a request with size bytes of body, and copies the body of the response. Any status but 2xx is an
+// error.
 func (c *caller) transfer(ctx context.Context, method, path string, body io.Reader, size int64, to io.Writer) error {
 	req, err := c.request(ctx, method, path, body, size)
 	if err != nil {

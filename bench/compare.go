@@ -28,6 +28,7 @@ type side struct {
 // onSide starts a side on an engine.
 type onSide func(ctx context.Context, engine string, fn func(*side) error) error
 
+// holdfast returns a side that runs this binary on an empty engine of its own.
 func holdfast(binary string, of service) onSide {
 	return func(ctx context.Context, name string, fn func(*side) error) error {
 		return onEngine(name, func(e *engine) error {
@@ -36,6 +37,7 @@ func holdfast(binary string, of service) onSide {
 	}
 }
 
+// compareTable begins the table; other is the name of the second side.
 func compareTable(out io.Writer, other string) *table {
 	return newTable(out, strings.ReplaceAll("work|engine|connections>|ops/s>|@>|ratio>|p50>|@>|p99>|@>|server CPU µs/op>|@>|ratio>|engine CPU µs/op>|@>|ratio>|peak memory>|@>", "@", other))
 }
@@ -56,6 +58,7 @@ func compareBinaries(ctx context.Context, o *options, out io.Writer) error {
 	return nil
 }
 
+// compare compares two sides on each engine. A peer always uses its own database.
 func (o *options) compare(ctx context.Context, ours, theirs onSide, t *table) error {
 	for _, name := range o.engines {
 		err := ours(ctx, name, func(a *side) error {
@@ -68,9 +71,10 @@ func (o *options) compare(ctx context.Context, ours, theirs onSide, t *table) er
 	return nil
 }
 
+// compareSides writes a row for each work that both sides have, and each number of connections.
 func (o *options) compareSides(ctx context.Context, a, b *side, t *table) (err error) {
-	all := slices.DeleteFunc(a.operations(a.server.engine), func(op operation) bool {
-		return !o.works.MatchString(op.name) || named(b, b.server.engine, op.name) == nil
+	all := slices.DeleteFunc(a.operations(), func(op operation) bool {
+		return !o.works.MatchString(op.name) || named(b, op.name) == nil
 	})
 	if len(all) == 0 {
 		return nil
@@ -86,7 +90,7 @@ func (o *options) compareSides(ctx context.Context, a, b *side, t *table) (err e
 				continue
 			}
 			window := func(s *side, d time.Duration) (sample, error) {
-				return named(s, s.server.engine, op.name).window(ctx, s.server, s.owners[:n], d)
+				return named(s, op.name).window(ctx, s.server, s.owners[:n], d)
 			}
 			sides := func(d time.Duration) []func() (sample, error) {
 				return []func() (sample, error){func() (sample, error) { return window(a, d) }, func() (sample, error) { return window(b, d) }}
@@ -104,6 +108,7 @@ func (o *options) compareSides(ctx context.Context, a, b *side, t *table) (err e
 	return nil
 }
 
+// beside writes a row with the ratios of a to b. Unknown figures are 0.
 func (t *table) beside(work, engine string, connections int, a, b sample) {
 	pair := func(x, y any, r float64) string {
 		ratio := none
@@ -134,6 +139,7 @@ type peer struct {
 	also       func(ctx context.Context, o *options, out io.Writer) error // may be nil
 }
 
+// compare compares Holdfast with the peer.
 func (p *peer) compare(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintf(out, "%v windows, median of %d; each ratio is Holdfast to %s.\n\n", o.window, o.runs, p.name)
 	err := o.compare(ctx, holdfast(o.binary, o.load(p.of).service), p.on, compareTable(out, p.name))
@@ -173,6 +179,7 @@ func (o *options) peers() (all []peer) {
 
 const s3PeerKey = "benchbench"
 
+// onS3 returns a side that runs another S3 server. command gets the address to listen on, and an empty folder.
 func (o *options) onS3(command func(listen, dir string) *exec.Cmd) onSide {
 	return func(ctx context.Context, _ string, fn func(*side) error) error {
 		s, err := newServer(&engine{name: "peer"})
@@ -196,6 +203,7 @@ func (o *options) onS3(command func(listen, dir string) *exec.Cmd) onSide {
 	}
 }
 
+// checkPeer checks the flags for a running Sync server.
 func (o *options) checkPeer() error {
 	if o.peer == "" {
 		if o.peerSecret != "" || len(o.peerPIDs) > 0 {

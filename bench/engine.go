@@ -16,7 +16,6 @@ import (
 type engine struct {
 	name     string
 	postgres *testdb.PostgresServer
-	servers  int // that are running
 }
 
 var engines = []string{"sqlite", "postgres"}
@@ -61,6 +60,7 @@ func (e *engine) cpu() (worked, error) {
 	return cpu(pids...)
 }
 
+// onPostgres opens a connection for the time that fn runs.
 func onPostgres(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -69,6 +69,7 @@ func onPostgres(ctx context.Context, url string, fn func(*pgx.Conn) error) error
 	return errors.Join(fn(conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
+// execPostgres runs each statement in its own transaction.
 func execPostgres(ctx context.Context, url string, script ...string) error {
 	return onPostgres(ctx, url, func(conn *pgx.Conn) error {
 		for _, sql := range script {
@@ -93,6 +94,7 @@ func checkpoint(file string) error {
 	return withFile(file, func(c *sqlite.Conn) error { return query(c, `PRAGMA wal_checkpoint(TRUNCATE)`, nil) })
 }
 
+// withFile opens a SQLite file, which a server may use at the same time, for the time that fn runs.
 func withFile(file string, fn func(*sqlite.Conn) error) error {
 	c, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
 	if err != nil {
@@ -101,6 +103,7 @@ func withFile(file string, fn func(*sqlite.Conn) error) error {
 	return errors.Join(fn(c), c.Close())
 }
 
+// query calls row for each row; row may be nil.
 func query(c *sqlite.Conn, sql string, row func(*sqlite.Stmt), args ...any) error {
 	return sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
 		if row != nil {

@@ -67,6 +67,7 @@ const (
 	extCounter = `{"n":1}`
 )
 
+// extOp is an operation in a batch.
 type extOp struct {
 	kind   int // as in ext_apply_v1
 	ns     string
@@ -102,6 +103,7 @@ type extWork struct {
 
 func (w *extWork) writes() bool { return w.method != http.MethodGet }
 
+// op returns the operations of a caller's i-th request.
 func (w *extWork) op(i int) []extOp {
 	if !w.turn {
 		return w.ops
@@ -111,6 +113,7 @@ func (w *extWork) op(i int) []extOp {
 	return []extOp{one}
 }
 
+// do sends the i-th request. It checks the first answer only, because counting costs CPU time.
 func (w *extWork) do(ctx context.Context, c *caller, i int) error {
 	answer, err := c.send(ctx, w.method, w.path(i), w.body)
 	if found := bytes.Count(answer, []byte(`"revision":`)); err == nil && i == 0 && found != w.finds {
@@ -119,6 +122,7 @@ func (w *extWork) do(ctx context.Context, c *caller, i int) error {
 	return err
 }
 
+// extWorks returns the works, with the goals of the specification.
 func extWorks() []extWork {
 	record := func(ns string) func(int) string {
 		return func(i int) string { return workload.RecordKey{Namespace: ns, Key: id(i % extKeys)}.Path() }
@@ -164,11 +168,13 @@ func extWorks() []extWork {
 
 const extBulkPath = "/namespaces/" + extBulkNamespace + "/records"
 
+// extItems returns the body of a bulk put of n records.
 func extItems(n int) []byte {
 	items := each(ids(0, n), func(key string) string { return fmt.Sprintf(`{"key":%q,"value":%s}`, key, extValue) })
 	return []byte(`{"items":[` + strings.Join(items, ",") + `]}`)
 }
 
+// extBatch returns the body of a batch.
 func extBatch(ops []extOp) []byte {
 	all := each(ops, func(op extOp) string {
 		at := fmt.Sprintf(`"namespace":%q,"key":%q`, op.ns, op.key)
@@ -193,6 +199,7 @@ const (
 	extInstall = "00000000-0000-4000-9000-"
 )
 
+// extOwner returns the n-th install and its tenant. Both have that number.
 func extOwner(n int) (tenant, install string) {
 	number := fmt.Sprintf("%012d", extFirst+n)
 	return extTenant + number, extInstall + number
@@ -212,7 +219,7 @@ func (extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
-func (extLoad) operations(*engine) (all []operation) {
+func (extLoad) operations() (all []operation) {
 	for _, work := range extWorks() {
 		op := operation{name: work.name, goals: work.goals, most: 16, do: work.do}
 		if work.writes() {
@@ -286,6 +293,7 @@ func extPublished(ctx context.Context, s *server) error {
 	})
 }
 
+// untilNone waits until count returns 0.
 func untilNone(ctx context.Context, count func() (int, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -84,6 +83,8 @@ const (
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND key = $4::text AND (ttl_expires_at IS NULL OR ttl_expires_at > now())`
 )
 
+// extPostgresWrite calls the service's function for caller c. With reads, it first reads the last record, as before an
+// increment.
 func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
 	tenant, install := extOwner(c)
 	text := func(s string) *string {
@@ -114,32 +115,29 @@ func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
 	return t
 }
 
-func (extLoad) bare(ctx context.Context, e *engine, installs int) (*bare, error) {
-	s := store{name: "ext", sqlite: extsqlite.Migrations, postgres: extpostgres.Migrations, connections: 20}
-	b, err := s.open(ctx, e)
-	if err != nil {
-		return nil, err
-	}
+func (extLoad) limits(e *engine, installs int) limits {
+	l := limits{name: "ext", sqlite: extsqlite.Migrations, postgres: extpostgres.Migrations, connections: 20}
 	fill, step, empty := extLiteFill, extLiteStep, `DELETE FROM ext_storage_outbox`
 	if e.postgres != nil {
 		fill, step, empty = extPostgresFill, extPostgresStep, `TRUNCATE ext_storage_outbox`
 	}
-	b.ops = map[string]bareOp{}
-	for _, w := range extWorks() {
-		b.ops[w.name] = bareOp{
-			step:    b.each(step(&w, installs)),
-			prepare: func(ctx context.Context, _ int) error { return b.run(ctx, tx{writes: []stmt{sql(empty)}}) },
-		}
-	}
 	for i := range installs {
-		err = errors.Join(err, b.fill(ctx, fill(i)))
+		l.fill = append(l.fill, fill(i)...)
 	}
-	if err != nil {
-		return nil, errors.Join(err, b.close())
+	l.ops = func(b *bare) (map[string]bareOp, error) {
+		ops := map[string]bareOp{}
+		for _, w := range extWorks() {
+			ops[w.name] = bareOp{
+				step:    b.each(step(&w, installs)),
+				prepare: func(ctx context.Context, _ int) error { return b.run(ctx, tx{writes: []stmt{sql(empty)}}) },
+			}
+		}
+		return ops, nil
 	}
-	return b, nil
+	return l
 }
 
+// extPostgresFill returns the writes of the i-th install's records and schema; extLiteFill does the same on SQLite.
 func extPostgresFill(i int) (all []stmt) {
 	tenant, install := extOwner(i)
 	all = append(all, sql(`INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status)
@@ -150,6 +148,8 @@ func extPostgresFill(i int) (all []stmt) {
 	return all
 }
 
+// extPostgresStep returns the statements of a caller's i-th request. Reads are from any install, like those of the
+// server's connections; extLiteStep does the same on SQLite.
 func extPostgresStep(w *extWork, installs int) func(c, i int) tx {
 	return func(c, i int) tx {
 		if w.writes() {

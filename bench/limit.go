@@ -31,8 +31,10 @@ type stmt struct {
 	rows int
 }
 
+// sql returns a statement that may touch any number of rows.
 func sql(text string, args ...any) stmt { return stmt{text, args, -1} }
 
+// want returns the statement with the number of rows that it must return or change.
 func (s stmt) want(rows int) stmt {
 	s.rows = rows
 	return s
@@ -54,70 +56,79 @@ type cell struct {
 	plus         int64
 }
 
-// bareOp is an operation on the bare engine.
+// bareOp is an operation on the bare engine. The operation with its name says how often a round repeats it.
 type bareOp struct {
 	step    step
 	prepare func(ctx context.Context, callers int) error // as in operation; may be nil
-	times   func(callers int) int
 }
 
-// bare is the bare engine with a service's tables, which is the upper limit for any server. It has its own database: a
-// SQLite file can have only one writer, and events that are never published must not mix with the server's.
+// limits are the upper limits for any server of a service: its tables and its operations as statements.
+type limits struct {
+	name             string // of the database
+	sqlite, postgres func() (migrate.Set, error)
+	connections      int32 // to PostgreSQL
+	fill             []stmt
+	ops              func(b *bare) (map[string]bareOp, error) // by the operation's name
+}
+
+// bare is the bare engine with a service's tables. It has its own database: a SQLite file can have only one writer, and
+// events that are never published must not mix with the server's.
 type bare struct {
 	database
 
+	dir string // removed by close
 	ops map[string]bareOp
 }
 
+// database is the bare engine.
 type database interface {
 	run(ctx context.Context, t tx) error
 	settle(ctx context.Context) error // before a measurement
 	close() error
 }
 
-// store is a service's tables in the engines.
-type store struct {
-	name             string
-	sqlite, postgres func() (migrate.Set, error)
-	connections      int32 // to PostgreSQL
-}
-
-func (s *store) open(ctx context.Context, e *engine) (b *bare, err error) {
+// open creates and fills the tables.
+func (l *limits) open(ctx context.Context, e *engine) (b *bare, err error) {
 	b = &bare{}
-	switch {
-	case e.postgres != nil:
-		b.database, err = openPostgres(ctx, e, s)
-	default:
-		b.database, err = openLite(ctx, s.sqlite)
+	if b.dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
+		return nil, err
 	}
-	return b, err
-}
-
-// fill runs writes in few transactions.
-func (b *bare) fill(ctx context.Context, all []stmt) error {
-	for some := range slices.Chunk(all, 1000) {
-		if err := b.run(ctx, tx{writes: some}); err != nil {
-			return fmt.Errorf("fill the limit: %w", err)
+	if e.postgres != nil {
+		b.database, err = openPostgres(ctx, e, l)
+	} else {
+		b.database, err = openLite(ctx, filepath.Join(b.dir, "bare.db"), l.sqlite)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(b.dir))
+	}
+	for some := range slices.Chunk(l.fill, 1000) {
+		if err == nil {
+			err = b.run(ctx, tx{writes: some})
 		}
 	}
-	return nil
+	if err == nil {
+		b.ops, err = l.ops(b)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("fill the limit: %w", err), b.close())
+	}
+	return b, nil
 }
 
+func (b *bare) close() error { return errors.Join(b.database.close(), os.RemoveAll(b.dir)) }
+
+// each returns a step that runs a transaction.
 func (b *bare) each(do func(caller, i int) tx) step {
 	return func(ctx context.Context, c, i int) error { return b.run(ctx, do(c, i)) }
 }
 
-// window repeats an operation with callers in parallel.
-func (b *bare) window(ctx context.Context, operation string, callers int, d time.Duration) (sample, error) {
-	op, found := b.ops[operation]
+// window repeats an operation's statements with callers in parallel.
+func (b *bare) window(ctx context.Context, of *operation, callers int, d time.Duration) (sample, error) {
+	op, found := b.ops[of.name]
 	if !found {
-		return sample{}, fmt.Errorf("no limit for %s", operation)
+		return sample{}, fmt.Errorf("no limit for %s", of.name)
 	}
-	fixed := 0
-	if op.times != nil {
-		fixed = op.times(callers)
-	}
-	p, err := rounds(lasting(d), fixed, func() error {
+	p, err := rounds(lasting(d), of.fixed(callers), func() error {
 		if op.prepare == nil {
 			return nil
 		}
@@ -130,35 +141,30 @@ func (b *bare) window(ctx context.Context, operation string, callers int, d time
 }
 
 // liteFile is a SQLite file with only the group-commit writer.
-type liteFile struct {
-	dir string
-	db  *sqlitedb.DB
-}
+type liteFile struct{ db *sqlitedb.DB }
 
-func openLite(ctx context.Context, migrations func() (migrate.Set, error)) (*liteFile, error) {
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
+// openLite creates the tables in a new file.
+func openLite(ctx context.Context, path string, migrations func() (migrate.Set, error)) (database, error) {
+	set, err := migrations()
 	if err != nil {
 		return nil, err
 	}
-	f := &liteFile{dir: dir}
-	if f.db, err = sqlitedb.Open(ctx, sqlitedb.Options{Path: filepath.Join(dir, "bare.db")}); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	set, err := migrations()
-	if err == nil {
-		_, err = f.db.Migrate(ctx, set)
-	}
+	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: path})
 	if err != nil {
-		return nil, errors.Join(err, f.close())
+		return nil, err
 	}
-	return f, nil
+	if _, err := db.Migrate(ctx, set); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return liteFile{db}, nil
 }
 
-func (f *liteFile) close() error { return errors.Join(f.db.Close(), os.RemoveAll(f.dir)) }
+func (f liteFile) close() error { return f.db.Close() }
 
-func (f *liteFile) settle(context.Context) error { return checkpoint(f.db.Path()) }
+func (f liteFile) settle(context.Context) error { return checkpoint(f.db.Path()) }
 
-func (f *liteFile) run(ctx context.Context, t tx) error {
+// run commits the writes in a group with other callers' writes. Without writes, it reads a snapshot.
+func (f liteFile) run(ctx context.Context, t tx) error {
 	got := make([][]value, len(t.reads))
 	reads := func(c *sqlite.Conn) (err error) {
 		for i := range t.reads {
@@ -241,11 +247,13 @@ func (s *stmt) onSQLite(c *sqlite.Conn, got [][]value) (last []value, err error)
 	}
 }
 
+// pgPool are connections of pgx, without the server's turns and retries.
 type pgPool struct{ *pgxpool.Pool }
 
-func openPostgres(ctx context.Context, e *engine, s *store) (database, error) {
-	url := strings.Replace(e.postgres.URL(), "@/postgres?", "@/bare_"+s.name+"?", 1)
-	if err := execPostgres(ctx, e.postgres.URL(), `CREATE DATABASE bare_`+s.name); err != nil {
+// openPostgres creates the tables in a new database on the server's PostgreSQL.
+func openPostgres(ctx context.Context, e *engine, l *limits) (database, error) {
+	url := strings.Replace(e.postgres.URL(), "@/postgres?", "@/bare_"+l.name+"?", 1)
+	if err := execPostgres(ctx, e.postgres.URL(), `CREATE DATABASE bare_`+l.name); err != nil {
 		return nil, err
 	}
 	db, err := pgdb.Open(ctx, pgdb.Options{URL: url})
@@ -253,7 +261,7 @@ func openPostgres(ctx context.Context, e *engine, s *store) (database, error) {
 		return nil, err
 	}
 	defer db.Close()
-	set, err := s.postgres()
+	set, err := l.postgres()
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +272,7 @@ func openPostgres(ctx context.Context, e *engine, s *store) (database, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf.MaxConns = s.connections
+	conf.MaxConns = l.connections
 	pool, err := pgxpool.NewWithConfig(ctx, conf)
 	return pgPool{pool}, err
 }

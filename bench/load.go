@@ -13,7 +13,7 @@ import (
 type service interface {
 	// owner returns the n-th owner's credentials.
 	owner(s *server, n int) (credentials, error)
-	operations(e *engine) []operation
+	operations() []operation
 	// fill writes the records that the operations read and overwrite.
 	fill(ctx context.Context, s *server, owners []credentials) error
 }
@@ -24,15 +24,16 @@ type load struct {
 
 	part    string
 	attacks []string // works with which a client attacks a neighbour; see measureNeighbours
-	bare    func(ctx context.Context, e *engine, owners int) (*bare, error)
+	limits  func(e *engine, owners int) limits
 }
 
+// loads returns the services of Holdfast. A new service is added here.
 func loads(n *size) []load {
 	sync, ext, buckets := newSync(n), extLoad{}, newBuckets(n)
 	return []load{
-		{service: sync, part: "load", bare: sync.bare, attacks: []string{workList, workPost}},
-		{service: ext, part: "ext", bare: ext.bare, attacks: []string{workExtList, workExtBulk}},
-		{service: buckets, part: "buckets", bare: buckets.bare},
+		{service: sync, part: "load", limits: sync.limits, attacks: []string{workList, workPost}},
+		{service: ext, part: "ext", limits: ext.limits, attacks: []string{workExtList, workExtBulk}},
+		{service: buckets, part: "buckets", limits: buckets.limits},
 	}
 }
 
@@ -71,8 +72,9 @@ func (g goal) String() string {
 	return fmt.Sprintf("%.2f, %d µs", g.ratio, g.cpu.Microseconds())
 }
 
-func named(of service, e *engine, name string) *operation {
-	all := of.operations(e)
+// named returns the operation with this name, or nil.
+func named(of service, name string) *operation {
+	all := of.operations()
 	if i := slices.IndexFunc(all, func(op operation) bool { return op.name == name }); i >= 0 {
 		return &all[i]
 	}
@@ -82,15 +84,19 @@ func named(of service, e *engine, name string) *operation {
 // on reports whether the operation is measured on n connections.
 func (op *operation) on(n int) bool { return n >= op.least && (op.most == 0 || n <= op.most) }
 
+// fixed returns the number of requests on each connection in a round, or 0 if it is not fixed.
+func (op *operation) fixed(callers int) int {
+	if op.times == nil {
+		return 0
+	}
+	return op.times(callers)
+}
+
 // load sends requests on a connection per owner. Every connection uses its own owner, like a device, because an
 // owner's writes wait for each other.
 func (op *operation) load(ctx context.Context, s *server, owners []credentials, more while) (p phase, err error) {
 	err = withAll(ctx, owners, func(all []*caller) error {
-		fixed := 0
-		if op.times != nil {
-			fixed = op.times(len(all))
-		}
-		p, err = rounds(more, fixed, func() error {
+		p, err = rounds(more, op.fixed(len(all)), func() error {
 			if op.prepare == nil {
 				return nil
 			}
@@ -103,6 +109,7 @@ func (op *operation) load(ctx context.Context, s *server, owners []credentials, 
 	return p, err
 }
 
+// window measures the operation for a time d, with a connection per owner.
 func (op *operation) window(ctx context.Context, s *server, owners []credentials, d time.Duration) (got sample, err error) {
 	if err := s.resetPeak(); err != nil {
 		return got, err
@@ -127,7 +134,8 @@ func (l *load) measure(ctx context.Context, o *options, e *engine, t *table) err
 		if err != nil {
 			return err
 		}
-		b, err := l.bare(ctx, e, n)
+		limit := l.limits(e, n)
+		b, err := limit.open(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -137,7 +145,7 @@ func (l *load) measure(ctx context.Context, o *options, e *engine, t *table) err
 
 // rows writes a row for each operation and number of connections.
 func (l *load) rows(ctx context.Context, o *options, s *server, b *bare, owners []credentials, t *table) error {
-	all := l.operations(s.engine)
+	all := l.operations()
 	for i := range all {
 		for _, n := range o.connections {
 			if !o.works.MatchString(all[i].name) || !all[i].on(n) {
@@ -159,6 +167,7 @@ func loadTable(o *options, out io.Writer) *table {
 	return newTable(out, loadColumns)
 }
 
+// measure writes a row: the server and its limit in alternating windows.
 func (op *operation) measure(ctx context.Context, o *options, s *server, b *bare, owners []credentials, t *table) error {
 	goal := op.goals[s.engine.name]
 	window, runs := o.window, o.runs
@@ -168,7 +177,7 @@ func (op *operation) measure(ctx context.Context, o *options, s *server, b *bare
 	all, err := alternate(runs,
 		func() (sample, error) { return op.window(ctx, s, owners, window) },
 		func() (sample, error) {
-			got, err := b.window(ctx, op.name, len(owners), window)
+			got, err := b.window(ctx, op, len(owners), window)
 			if err != nil {
 				err = fmt.Errorf("limit: %w", err)
 			}

@@ -48,6 +48,7 @@ type options struct {
 	size  *size
 }
 
+// size are the numbers that tests make small. There is no flag for them, so that tables are comparable.
 type size struct {
 	batch        int
 	batches      []int // batch sizes for memory
@@ -157,6 +158,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
+// numbers parses ascending whole numbers, separated by commas; name is the flag.
 func numbers(name, list string, most float64) (all []int, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.ParseFloat(text, 64)
@@ -171,6 +173,7 @@ func numbers(name, list string, most float64) (all []int, err error) {
 	return all, nil
 }
 
+// choice parses names from a list, separated by commas; name is the flag.
 func choice(name, list string, of []string) ([]string, error) {
 	all := strings.Split(list, ",")
 	for _, one := range all {
@@ -188,6 +191,7 @@ type part struct {
 	measure func(ctx context.Context, o *options, e *engine, t *table) error
 }
 
+// parts returns all parts, in the order of measurement.
 func parts(of []load) (all []part) {
 	for i := range of {
 		all = append(all, part{name: of[i].part, table: loadTable, measure: of[i].measure})
@@ -207,10 +211,12 @@ func partNames() (names []string) {
 	return names
 }
 
+// load returns the service that is measured in a part.
 func (o *options) load(part string) *load {
 	return &o.loads[slices.IndexFunc(o.loads, func(l load) bool { return l.part == part })]
 }
 
+// run measures the selected parts, and prints their tables.
 func run(ctx context.Context, o *options, terminal io.Writer) error {
 	on, err := machine(ctx, o)
 	if err != nil {

@@ -63,6 +63,7 @@ func measureMemory(ctx context.Context, o *options, e *engine, t *table) error {
 
 const bucketsMemoryGoal = 64 << 20
 
+// measureBucketsMemory stores and reads a single object that is larger than the server's memory.
 func measureBucketsMemory(ctx context.Context, o *options, e *engine, t *table) error {
 	w, size := newBuckets(o.size), o.size.huge
 	const key = s3Objects + "/huge"
@@ -87,6 +88,7 @@ func measureBucketsMemory(ctx context.Context, o *options, e *engine, t *table) 
 	})
 }
 
+// repeatedly is an endless body that repeats data.
 type repeatedly struct {
 	data []byte
 	at   int

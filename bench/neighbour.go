@@ -29,7 +29,7 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) err
 		var attacks []*operation
 		for _, name := range l.attacks {
 			if o.works.MatchString(name) {
-				attacks = append(attacks, named(l, e, name))
+				attacks = append(attacks, named(l, name))
 			}
 		}
 		if len(attacks) == 0 {
@@ -41,7 +41,7 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) err
 				return err
 			}
 			for _, a := range attacks {
-				if err := a.attack(ctx, o, s, &l.operations(e)[0], owners, t); err != nil {
+				if err := a.attack(ctx, o, s, &l.operations()[0], owners, t); err != nil {
 					return fmt.Errorf("%s: %w", a.name, err)
 				}
 			}

@@ -26,6 +26,7 @@ const (
 	pocketWord    = "correct horse battery"
 )
 
+// on is an onSide; PocketBase has only its own SQLite.
 func (p *pocketBase) on(ctx context.Context, _ string, fn func(*side) error) error {
 	s, err := newServer(&engine{name: "peer"})
 	if err != nil {
@@ -37,6 +38,7 @@ func (p *pocketBase) on(ctx context.Context, _ string, fn func(*side) error) err
 	return errors.Join(err, s.remove())
 }
 
+// create starts PocketBase in an empty folder, and creates the collection as its administrator.
 func (p *pocketBase) create(ctx context.Context, s *server) (err error) {
 	if out, err := exec.CommandContext(ctx, p.binary, "superuser", "upsert", pocketMail, pocketWord, "--dir", s.data()).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", p.binary, err, out)
@@ -72,6 +74,7 @@ func (p *pocketBase) starts(ctx context.Context, o *options, out io.Writer) erro
 	})
 }
 
+// signIn returns a token for the API.
 func (p *pocketBase) signIn(ctx context.Context, s *server, collection, mail string) (string, error) {
 	var answer struct {
 		Token string `json:"token"`
@@ -80,6 +83,7 @@ func (p *pocketBase) signIn(ctx context.Context, s *server, collection, mail str
 	return answer.Token, err
 }
 
+// call sends JSON as the administrator, and decodes the answer, unless answer is nil.
 func (p *pocketBase) call(ctx context.Context, s *server, method, path string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -98,6 +102,7 @@ func (p *pocketBase) credentials(s *server, path, token string) credentials {
 	return credentials{Endpoint: "http://" + s.listen + path, sign: func(req *http.Request) error { req.Header.Set("Authorization", token); return nil }}
 }
 
+// owner creates a user, and signs it in.
 func (p *pocketBase) owner(s *server, n int) (credentials, error) {
 	ctx, mail := context.Background(), strconv.Itoa(n)+"@example.org"
 	user := map[string]string{"email": mail, "password": pocketWord, "passwordConfirm": pocketWord}
@@ -108,6 +113,7 @@ func (p *pocketBase) owner(s *server, n int) (credentials, error) {
 	return p.credentials(s, pocketRecords, token), err
 }
 
+// fill creates the records, whose IDs PocketBase chooses.
 func (p *pocketBase) fill(ctx context.Context, _ *server, owners []credentials) error {
 	p.ids = nil
 	return with(ctx, owners[0], func(c *caller) error {
@@ -132,7 +138,7 @@ func (p *pocketBase) fill(ctx context.Context, _ *server, owners []credentials) 
 	})
 }
 
-func (p *pocketBase) operations(*engine) []operation {
+func (p *pocketBase) operations() []operation {
 	body := []byte(`{"value":` + extValue + `}`)
 	record := func(i int) string { return "/" + p.ids[i/extKeys%len(p.ids)][i%extKeys] }
 	return []operation{

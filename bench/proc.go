@@ -13,8 +13,10 @@ import (
 	"time"
 )
 
+// proc returns the path of a process's file in /proc.
 func proc(pid int, file string) string { return filepath.Join("/proc", strconv.Itoa(pid), file) }
 
+// worked is the CPU time of processes.
 type worked map[int]time.Duration
 
 // since ignores processes that ended.
@@ -52,6 +54,7 @@ func cpu(pids ...int) (worked, error) {
 	return all, nil
 }
 
+// family returns a process and its children, e.g. PostgreSQL's postmaster and its backends.
 func family(pid int) ([]int, error) {
 	text, err := os.ReadFile(proc(pid, fmt.Sprintf("task/%d/children", pid)))
 	if err != nil {
@@ -68,6 +71,7 @@ func family(pid int) ([]int, error) {
 	return pids, nil
 }
 
+// memory returns a field of a process's status in bytes, e.g. "VmRSS:".
 func memory(pid int, field string) (int64, error) {
 	status, err := os.ReadFile(proc(pid, "status"))
 	if err != nil {

@@ -35,8 +35,9 @@ type server struct {
 	theirs  []int // processes that were started elsewhere
 }
 
+// onServer starts a server for the time that fn runs. settings are environment variables that override the defaults.
 func onServer(ctx context.Context, binary string, e *engine, settings []string, fn func(*server) error) error {
-	if e.postgres != nil && e.servers == 0 {
+	if e.postgres != nil {
 		// The previous server's data folder was deleted with its bodies.
 		err := execPostgres(ctx, e.postgres.URL(), `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
 		if err != nil {
@@ -61,11 +62,9 @@ func onServer(ctx context.Context, binary string, e *engine, settings []string, 
 	s.env = append(s.env, "HOLDFAST_DATA="+s.data(), "HOLDFAST_SERVER__LISTEN="+s.listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+s.admin,
 		"HOLDFAST_SERVER__ADMIN_TOKEN="+s.token, "HOLDFAST_BUCKETS__LISTEN="+s.buckets)
 	s.env = append(append(s.env, e.settings()...), settings...)
-	e.servers++
 	if err = s.start(ctx); err == nil {
 		err = fn(s)
 	}
-	e.servers--
 	return errors.Join(err, s.remove())
 }
 
@@ -85,6 +84,7 @@ func (s *server) file(name string) string { return filepath.Join(s.data(), name)
 func (s *server) log() string             { return filepath.Join(s.dir, "log") }
 func (s *server) pid() int                { return s.cmd.Process.Pid }
 
+// start starts Holdfast, and waits until it is ready. Only one process of the server runs at a time.
 func (s *server) start(ctx context.Context) error {
 	cmd := exec.Command(s.binary, "serve", "--migrate")
 	cmd.Env = s.env
@@ -114,6 +114,7 @@ func (s *server) run(ctx context.Context, cmd *exec.Cmd, ready func() error) err
 	return s.until(ctx, ready)
 }
 
+// until repeats ready each millisecond until it returns no error, for at most a minute or the server's life.
 func (s *server) until(ctx context.Context, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -165,6 +166,7 @@ func (s *server) command(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(output.String()), nil
 }
 
+// stop waits until the process ended, and kills it after 30 s.
 func (s *server) stop() {
 	if s.cmd == nil {
 		return
@@ -179,11 +181,13 @@ func (s *server) stop() {
 	s.cmd = nil
 }
 
+// remove stops the server, and deletes its folder.
 func (s *server) remove() error {
 	s.stop()
 	return os.RemoveAll(s.dir)
 }
 
+// newOwners returns owners that no measurement has used on this server.
 func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 	for range n {
 		c, err := of.owner(s, s.next)
@@ -196,6 +200,7 @@ func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 	return all, nil
 }
 
+// filled returns n new owners with the records that the operations use.
 func (s *server) filled(ctx context.Context, of service, n int) ([]credentials, error) {
 	owners, err := s.newOwners(of, n)
 	if err == nil {
@@ -207,6 +212,7 @@ func (s *server) filled(ctx context.Context, of service, n int) ([]credentials, 
 	return owners, nil
 }
 
+// pids returns the processes whose CPU time and memory count; none if they are unknown.
 func (s *server) pids() []int {
 	if s.cmd == nil {
 		return s.theirs
@@ -214,6 +220,7 @@ func (s *server) pids() []int {
 	return []int{s.pid()}
 }
 
+// resetPeak makes peak start from the present memory.
 func (s *server) resetPeak() error {
 	for _, pid := range s.pids() {
 		if err := os.WriteFile(proc(pid, "clear_refs"), []byte("5"), 0); err != nil {
@@ -223,6 +230,7 @@ func (s *server) resetPeak() error {
 	return nil
 }
 
+// peak returns the largest resident memory since resetPeak, in bytes, as the sum over the processes.
 func (s *server) peak() (sum int64, err error) {
 	for _, pid := range s.pids() {
 		n, err := memory(pid, "VmHWM:")
@@ -234,6 +242,7 @@ func (s *server) peak() (sum int64, err error) {
 	return sum, nil
 }
 
+// spent is the CPU time of the server and of its engine.
 type spent struct{ server, engine worked }
 
 func (s *server) spent() (spent, error) {
@@ -267,6 +276,7 @@ type use struct {
 	took         time.Duration
 }
 
+// memory measures the server during do.
 func (s *server) memory(do func() error) (m use, err error) {
 	if err := s.resetPeak(); err != nil {
 		return m, err
@@ -297,4 +307,5 @@ func (s *server) profile(ctx context.Context, o *options, name string, load func
 	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
 }
 
+// wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

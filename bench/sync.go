@@ -37,6 +37,7 @@ const (
 
 var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "passwords": 10}
 
+// syncLoad is the work of Firefox Sync clients. Its owners are users.
 type syncLoad struct {
 	size    *size
 	secret  string
@@ -46,6 +47,7 @@ type syncLoad struct {
 
 func newSync(n *size) *syncLoad { return &syncLoad{size: n, secret: ownSecret} }
 
+// owner signs the user's token itself, so that neither Holdfast nor a peer needs an accounts server.
 func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	node := "http://" + s.listen
 	c, err := sync.Issue(w.secret, node, tokenlib.Claims{UID: int64(uid), FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour)})
@@ -54,7 +56,7 @@ func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	return credentials{Endpoint: c.Endpoint, sign: sign, retries: w.retries}, err
 }
 
-func (w *syncLoad) operations(*engine) []operation {
+func (w *syncLoad) operations() []operation {
 	post := func(method, path string, body []byte) func(context.Context, *caller, int) error {
 		return func(ctx context.Context, c *caller, _ int) error {
 			_, err := c.send(ctx, method, path, body)
@@ -113,6 +115,7 @@ func (s *server) settle(ctx context.Context, file string) error {
 	return s.engine.settle(ctx, s.file(file))
 }
 
+// newUsers gives each caller a new user without an open batch.
 func (w *syncLoad) newUsers(ctx context.Context, s *server, all []*caller) error {
 	users, err := s.newOwners(w, len(all))
 	if err != nil {
@@ -125,6 +128,7 @@ func (w *syncLoad) newUsers(ctx context.Context, s *server, all []*caller) error
 	return s.settle(ctx, syncFile)
 }
 
+// stage appends records to the caller's open batch, or opens one.
 func (c *caller) stage(ctx context.Context, body []byte) error {
 	got, err := c.send(ctx, http.MethodPost, sync.Append(batchCollection, c.token), body)
 	if err == nil && c.token == "" {
@@ -133,11 +137,13 @@ func (c *caller) stage(ctx context.Context, body []byte) error {
 	return err
 }
 
+// commit commits the caller's open batch.
 func (c *caller) commit(ctx context.Context) error {
 	_, err := c.send(ctx, http.MethodPost, sync.Commit(batchCollection, c.token), []byte("[]"))
 	return err
 }
 
+// getRecords fails if the collection does not have this many records.
 func getRecords(ctx context.Context, c *caller, collection string, records int) error {
 	_, err := c.do(ctx, http.MethodGet, "/storage/"+collection+"?full=1", nil)
 	if got := c.header.Get("X-Weave-Records"); err == nil && got != strconv.Itoa(records) {
@@ -169,6 +175,7 @@ func (w *syncLoad) fill(ctx context.Context, _ *server, users []credentials) err
 	return nil
 }
 
+// id returns the ID of the i-th record, with 12 digits like those of Firefox's IDs; ids returns n of them.
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
 func ids(from, n int) []string {
@@ -186,10 +193,12 @@ func payload(bytes int) string {
 	return begin + strings.Repeat("Q", max(0, bytes-len(begin)-len(end))) + end
 }
 
+// list returns the body of a POST of n records, with payloads of this many bytes.
 func list(from, n, bytes int) []byte {
 	return []byte(sync.Records(from, from+n, func(i int) sync.Record { return sync.Record{ID: id(i), Payload: payload(bytes)} }))
 }
 
+// posts returns the bodies of POSTs of 100 records each, together n.
 func posts(n, bytes int) (bodies [][]byte) {
 	for from := 0; from < n; from += 100 {
 		bodies = append(bodies, list(from, min(100, n-from), bytes))

@@ -81,56 +81,49 @@ type syncRows interface {
 	commit(user int64, n int) tx
 }
 
-// bare has users that are numbered from 1. Batches use higher numbers.
-func (w *syncLoad) bare(ctx context.Context, e *engine, users int) (*bare, error) {
-	s := store{name: "sync", sqlite: syncsqlite.Migrations, postgres: syncpostgres.Migrations, connections: 10}
-	b, err := s.open(ctx, e)
-	if err != nil {
-		return nil, err
-	}
+// limits have users that are numbered from 1. Batches use higher numbers.
+func (w *syncLoad) limits(e *engine, users int) limits {
+	l := limits{name: "sync", sqlite: syncsqlite.Migrations, postgres: syncpostgres.Migrations, connections: 10}
 	var rows syncRows = syncLite{}
 	if e.postgres != nil {
 		rows = syncPostgres{}
 	}
 	for user := range int64(users) {
 		for name, n := range syncRecords {
-			err = errors.Join(err, b.fill(ctx, rows.fill(1+user, collectionIDs[name], n)))
+			l.fill = append(l.fill, rows.fill(1+user, collectionIDs[name], n)...)
 		}
 	}
 	n := w.size.batch
-	appends := func(int) int { return (n + 99) / 100 }
-	var first atomic.Int64
-	stage := b.each(func(c, i int) tx { return rows.stage(first.Load()+int64(c), i*100, min(100, n-i*100)) })
-	open := func(ctx context.Context, callers int) error {
-		first.Add(int64(1_000_000 + callers))
-		return b.settle(ctx)
-	}
 	// A caller gets its last connection again. Varying users make its cache similar to the server's caches, because the
 	// server's connections serve all callers.
 	anyOf := func() int64 { return 1 + rand.Int64N(int64(users)) }
-	b.ops = map[string]bareOp{
-		workPut:  {step: b.each(func(c, i int) tx { return rows.put(1+int64(c), i%putRecords) })},
-		workPost: {step: b.each(func(c, _ int) tx { return rows.post(1+int64(c), collectionIDs[postCollection]) })},
-		workList: {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[listCollection], listRecords) })},
-		workPage: {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[postCollection], postRecords) })},
-		workInfo: {step: b.each(func(int, int) tx { return rows.info(anyOf()) })},
-
-		workAppend: {step: stage, prepare: open, times: appends},
-		fmt.Sprintf(workCommit, thousands(n)): {
-			step: b.each(func(c, _ int) tx { return rows.commit(first.Load()+int64(c), n) }), times: func(int) int { return 1 },
-			prepare: func(ctx context.Context, callers int) error {
-				err := open(ctx, callers)
-				if err == nil {
-					_, err = drive(ctx, callers, times(appends(callers)), stage)
-				}
-				return errors.Join(err, b.settle(ctx))
+	l.ops = func(b *bare) (map[string]bareOp, error) {
+		var first atomic.Int64
+		stage := b.each(func(c, i int) tx { return rows.stage(first.Load()+int64(c), i*100, min(100, n-i*100)) })
+		open := func(ctx context.Context, callers int) error {
+			first.Add(int64(1_000_000 + callers))
+			return b.settle(ctx)
+		}
+		return map[string]bareOp{
+			workPut:    {step: b.each(func(c, i int) tx { return rows.put(1+int64(c), i%putRecords) })},
+			workPost:   {step: b.each(func(c, _ int) tx { return rows.post(1+int64(c), collectionIDs[postCollection]) })},
+			workList:   {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[listCollection], listRecords) })},
+			workPage:   {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[postCollection], postRecords) })},
+			workInfo:   {step: b.each(func(int, int) tx { return rows.info(anyOf()) })},
+			workAppend: {step: stage, prepare: open},
+			fmt.Sprintf(workCommit, thousands(n)): {
+				step: b.each(func(c, _ int) tx { return rows.commit(first.Load()+int64(c), n) }),
+				prepare: func(ctx context.Context, callers int) error {
+					err := open(ctx, callers)
+					if err == nil {
+						_, err = drive(ctx, callers, times((n+99)/100), stage)
+					}
+					return errors.Join(err, b.settle(ctx))
+				},
 			},
-		},
+		}, nil
 	}
-	if err != nil {
-		return nil, errors.Join(err, b.close())
-	}
-	return b, nil
+	return l
 }
 
 var (
@@ -141,10 +134,13 @@ var (
 
 const infoRows = 4 // the user's own, and a row per collection
 
+// now returns the time as PostgreSQL's timestamps without time zone expect it.
 func now() time.Time { return time.Now().UTC() }
 
+// syncLite are the service's statements on SQLite, without its lookups and decisions.
 type syncLite struct{}
 
+// stamps sets the times of a collection and of the user.
 func (syncLite) stamps(user, coll, now int64) []stmt {
 	return []stmt{sql(liteSetCollection, now, 0, 0, user, coll).want(1), sql(liteSetUser, now, user).want(1)}
 }
@@ -196,6 +192,7 @@ func (r syncLite) commit(user int64, n int) tx {
 	return tx{writes: append([]stmt{sql(liteMove, now, user, batchID).want(n), sql(liteUnstage, user, batchID)}, r.stamps(user, batchID, now)...)}
 }
 
+// syncPostgres calls the service's function for a PUT, and writes the same rows as the service otherwise.
 type syncPostgres struct{}
 
 func (r syncPostgres) fill(user, coll int64, n int) (all []stmt) {

@@ -45,6 +45,7 @@ func newTable(out io.Writer, columns string) *table {
 	return &table{out}
 }
 
+// row writes a row; see the types of cells.
 func (t *table) row(cells ...any) {
 	for _, c := range cells {
 		fmt.Fprintf(t.out, "| %s ", text(c))
@@ -75,6 +76,7 @@ func text(cell any) string {
 	return fmt.Sprint(cell)
 }
 
+// rate prints three digits or more.
 func rate(f float64) string {
 	if f < 100 {
 		return strconv.FormatFloat(f, 'f', 1, 64)
@@ -105,6 +107,7 @@ type report struct {
 	begin    string
 }
 
+// part prints a table, and replaces the one of the same name in the document. After an error the document is unchanged.
 func (r *report) part(name string, measure func(out io.Writer) error) error {
 	var text bytes.Buffer
 	out := io.MultiWriter(&text, r.terminal)
@@ -127,6 +130,7 @@ func (r *report) part(name string, measure func(out io.Writer) error) error {
 	return os.WriteFile(r.document, []byte(now), 0o600) // WriteFile keeps the file's mode
 }
 
+// replace returns the document with the text between the markers of a part.
 func replace(document, part, text string) (string, error) {
 	begin, end := "<!-- bench: "+part+" -->\n", "<!-- bench: end of "+part+" -->"
 	before, rest, found := strings.Cut(document, begin)
@@ -168,6 +172,7 @@ func machine(ctx context.Context, o *options) (string, error) {
 	return text + ", PostgreSQL " + words[2] + ".", nil
 }
 
+// procLine returns the value of the first line with this name in a file of /proc.
 func procLine(file, name string) string {
 	text, _ := os.ReadFile(file)
 	for l := range strings.Lines(string(text)) {

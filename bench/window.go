@@ -16,10 +16,12 @@ type step func(ctx context.Context, caller, i int) error
 // while reports whether a caller sends its i-th operation, after this time.
 type while func(i int, elapsed time.Duration) bool
 
+// lasting lets callers begin operations until the window is over.
 func lasting(window time.Duration) while {
 	return func(_ int, elapsed time.Duration) bool { return elapsed < window }
 }
 
+// times lets each caller do n operations.
 func times(n int) while { return func(i int, _ time.Duration) bool { return i < n } }
 
 // phase adds up windows: how long each operation took, and the CPU time of the server and of its engine.
@@ -87,6 +89,7 @@ type sample struct {
 	peak        int64         // the server's largest resident memory, in bytes
 }
 
+// sample sorts took, which must not be empty.
 func (p *phase) sample() sample {
 	slices.Sort(p.took)
 	n := len(p.took)
@@ -108,6 +111,7 @@ func medians(all []sample) (m sample) {
 	return m
 }
 
+// each returns a field of all elements.
 func each[S, T any](all []S, field func(S) T) (fields []T) {
 	for _, s := range all {
 		fields = append(fields, field(s))
@@ -115,6 +119,7 @@ func each[S, T any](all []S, field func(S) T) (fields []T) {
 	return fields
 }
 
+// median returns the mean of the two middle values of an even number.
 func median[T float64 | time.Duration | int64](all []T) T {
 	all = slices.Sorted(slices.Values(all))
 	if n := len(all); n%2 == 0 {
