@@ -310,12 +310,12 @@ func (s *Service) CompleteUpload(ctx context.Context, u UploadKey, c Completion)
 // verifiers is the number of parts that verifyParts reads at once.
 const verifiers = 16
 
-// verifyParts returns ErrPart if the body of a listed part cannot be read: a restore brought the row back, but not the
+// verifyParts returns a *PartError if the body of a listed part cannot be read: a restore brought the row back, but not the
 // body. It reads the first chunk of each body.
 func (s *Service) verifyParts(ctx context.Context, u UploadKey, list []PartRef) error {
-	listed := map[int]bool{}
+	listed := map[int]string{} // entity tags
 	for _, p := range list {
-		listed[p.Number] = true
+		listed[p.Number] = p.ETag
 	}
 	for after := 0; ; {
 		page, err := s.store.UploadBodies(ctx, u.Owner, u.ID, after, segmentPage)
@@ -323,13 +323,15 @@ func (s *Service) verifyParts(ctx context.Context, u UploadKey, list []PartRef) 
 			return err
 		}
 		after = page[len(page)-1].Number
-		page = slices.DeleteFunc(page, func(p Segment) bool { return !listed[p.Number] || len(p.Sharks) == 0 })
+		page = slices.DeleteFunc(page, func(p Segment) bool { _, ok := listed[p.Number]; return !ok || len(p.Sharks) == 0 })
 		errs := make([]error, len(page))
 		var wait sync.WaitGroup
 		for first := range min(verifiers, len(page)) {
 			wait.Go(func() {
 				for i := first; i < len(page); i += verifiers {
-					errs[i] = s.verifyPart(ctx, u, &page[i])
+					if errs[i] = s.verifyPart(ctx, u, &page[i]); errors.Is(errs[i], ErrPart) {
+						errs[i] = &PartError{Err: ErrPart, Number: page[i].Number, ETag: listed[page[i].Number]}
+					}
 				}
 			})
 		}

@@ -31,6 +31,7 @@ const (
 type TagError struct {
 	Problem TagProblem
 	Most    int // the maximum, for TagsTooMany
+	Tag     Tag // the invalid tag, for other problems
 }
 
 // Error is for operators. S3 has its own texts.
@@ -53,7 +54,7 @@ func TagsOf(list []Tag, limit int) (map[string]string, *TagError) {
 	tags := make(map[string]string, min(len(list), limit))
 	for _, t := range list {
 		if _, ok := tags[t.Key]; ok {
-			return nil, &TagError{Problem: TagTwice}
+			return nil, &TagError{Problem: TagTwice, Tag: t}
 		}
 		tags[t.Key] = t.Value
 	}
@@ -63,16 +64,16 @@ func TagsOf(list []Tag, limit int) (map[string]string, *TagError) {
 // CheckTags applies S3's rules for tags: the number, lengths and characters, and no "aws:" names.
 func CheckTags(tags map[string]string, limit int) *TagError {
 	if len(tags) > limit {
-		return &TagError{TagsTooMany, limit}
+		return &TagError{Problem: TagsTooMany, Most: limit}
 	}
 	for k, v := range tags {
 		switch {
 		case k == "" || !isTag(k, maxTagKey):
-			return &TagError{Problem: TagKey}
+			return &TagError{Problem: TagKey, Tag: Tag{k, v}}
 		case strings.HasPrefix(strings.ToLower(k), "aws:"):
-			return &TagError{Problem: TagSystem}
+			return &TagError{Problem: TagSystem, Tag: Tag{k, v}}
 		case !isTag(v, maxTagText):
-			return &TagError{Problem: TagValue}
+			return &TagError{Problem: TagValue, Tag: Tag{k, v}}
 		}
 	}
 	return nil

@@ -53,6 +53,21 @@ var (
 	ErrPartTooSmall = errcode.New(errcode.Invalid, "every part except the last must be at least 5 MiB")
 )
 
+// PartError is ErrPart or ErrPartTooSmall for a part of a completion.
+type PartError struct {
+	Err    error
+	Number int
+	ETag   string // as listed by the client
+	Length int64  // bytes; only for ErrPartTooSmall
+	Least  int64  // minimum bytes; only for ErrPartTooSmall
+}
+
+// Error returns the text of Err.
+func (e *PartError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *PartError) Unwrap() error { return e.Err }
+
 // Assembly is the object that a completion makes from its parts.
 type Assembly struct {
 	ETag   string
@@ -62,7 +77,8 @@ type Assembly struct {
 	Unused []Part     // not in the completion list
 }
 
-// Assemble validates a completion list against the stored parts, ordered by number.
+// Assemble validates a completion list against the stored parts, ordered by number. The error is ErrNoParts, ErrPartOrder
+// or a *PartError.
 func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err error) {
 	if len(list) == 0 {
 		return a, ErrNoParts
@@ -80,16 +96,16 @@ func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err err
 			next++
 		}
 		if next == len(stored) || stored[next].Number != ref.Number {
-			return Assembly{}, ErrPart
+			return Assembly{}, &PartError{Err: ErrPart, Number: ref.Number, ETag: ref.ETag}
 		}
 		p := &stored[next]
 		next++
 		tag, err := hex.DecodeString(ref.ETag)
 		if err != nil || !bytes.Equal(tag, p.MD5) || ref.Checksum != "" && ref.Checksum != p.Checksum.Value {
-			return Assembly{}, ErrPart
+			return Assembly{}, &PartError{Err: ErrPart, Number: ref.Number, ETag: ref.ETag}
 		}
 		if p.Length < minPart && i < len(list)-1 {
-			return Assembly{}, ErrPartTooSmall
+			return Assembly{}, &PartError{ErrPartTooSmall, ref.Number, ref.ETag, p.Length, minPart}
 		}
 		sum.Write(p.MD5)
 		a.Used = append(a.Used, Segment{Body: p.Body, Number: p.Number, Start: a.Length})

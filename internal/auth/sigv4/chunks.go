@@ -34,13 +34,14 @@ type chunkReader struct {
 	provided string    // signature of the current chunk
 	left     int64     // bytes left in the chunk
 	budget   int64     // object bytes that further chunks may announce
+	maxSize  int64     // of the object
 	sums     []checksum.Checksum
 	err      error
 }
 
 func newChunkReader(r io.Reader, d declared, maxSize int64) *chunkReader {
 	// Large reads bypass the buffer, which only needs to hold lines.
-	reader := &chunkReader{r: bufio.NewReaderSize(r, 4096), declared: d, budget: maxSize}
+	reader := &chunkReader{r: bufio.NewReaderSize(r, 4096), declared: d, budget: maxSize, maxSize: maxSize}
 	if d.size >= 0 {
 		reader.budget = d.size
 	}
@@ -101,9 +102,9 @@ func (c *chunkReader) begin() error {
 	c.left = int64(size)
 	if c.left > c.budget {
 		if c.declared.size >= 0 {
-			return refuse(SizeMismatch, "the chunks have more bytes than x-amz-decoded-content-length")
+			return moreThan(c.declared.size, "the chunks have more bytes than x-amz-decoded-content-length")
 		}
-		return refuse(TooLarge, "the object is larger than allowed")
+		return tooLarge(BodyOptions{MaxSize: c.maxSize}, -1)
 	}
 	c.budget -= c.left
 	return nil

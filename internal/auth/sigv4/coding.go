@@ -104,7 +104,7 @@ func (r Request) hasLength() bool { return r.ContentLength > 0 || len(r.Header["
 // contradiction refuses a header whose value contradicts others.
 func contradiction(header, value, format string, args ...any) *Error {
 	e := refuse(Contradiction, format, args...)
-	e.Header, e.Value = header, value
+	e.Expected, e.Computed = header, value
 	return e
 }
 

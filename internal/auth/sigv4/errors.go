@@ -26,18 +26,18 @@ const (
 	UnsignedParameter  // a query parameter that Signature Version 2 does not cover (Headers)
 	TimeTooSkewed      // (RequestTime, ServerTime)
 	NotYetValid        // presigned URL with a date in the future
-	Expired            // presigned URL (Expires, ServerTime)
+	Expired            // presigned URL (Lifetime for version 4, Expires, ServerTime)
 	ExpiresTooLate     // presigned URL of Signature Version 2 (Expires, ServerTime)
 	UnknownKey         // (AccessKeyID)
 	Mismatch           // (AccessKeyID, Signature, StringToSign, CanonicalRequest; Headers if a signed header is missing)
 	MissingLength
-	InvalidLength // x-amz-decoded-content-length
-	Contradiction // between headers that describe the body (Header, Value)
-	TooLarge
-	TooSmall       // below the policy's content-length-range
+	InvalidLength  // x-amz-decoded-content-length
+	Contradiction  // between headers that describe the body (Expected: a header; Computed: its value)
+	TooLarge       // (Expected: the limit; Computed: the size, if known)
+	TooSmall       // below the policy's content-length-range (Expected, Computed)
 	Incomplete     // the connection broke
 	MalformedChunk // wrong framing
-	SizeMismatch   // more or fewer bytes than declared
+	SizeMismatch   // more or fewer bytes than declared (Expected; Computed if fewer)
 	MalformedTrailer
 	PayloadHashMismatch // (Expected, Computed)
 	InvalidMD5
@@ -121,9 +121,9 @@ type Error struct {
 	CanonicalRequest                 string // of the request only
 	RequestTime, ServerTime, Expires time.Time
 	Headers                          []string
-	Expected, Computed               string
-	Field                            string // of a form
-	Header, Value                    string
+	Lifetime                         time.Duration // of a presigned URL
+	Expected, Computed               string        // digests, sizes in bytes, or a contradicting header and its value
+	Field                            string        // of a form
 }
 
 func (e *Error) Error() string {

@@ -156,7 +156,7 @@ func (v *Verifier) checkTime(c claim) error {
 	case c.presigned && ahead > MaxSkew:
 		return &Error{Kind: NotYetValid, Message: "the presigned URL is not valid yet", RequestTime: c.time, ServerTime: now}
 	case c.presigned && -ahead > c.expires:
-		return &Error{Kind: Expired, Message: "the presigned URL has expired", Expires: c.time.Add(c.expires), ServerTime: now}
+		return &Error{Kind: Expired, Message: "the presigned URL has expired", Expires: c.time.Add(c.expires), Lifetime: c.expires, ServerTime: now}
 	case !c.presigned && ahead.Abs() > MaxSkew:
 		return &Error{
 			Kind: TimeTooSkewed, Message: "the request's time differs by more than 15 minutes from the server's: set both clocks",

@@ -168,7 +168,7 @@ func TestTagging(t *testing.T) {
 	s.do("GET", "/photos/k?tagging", "").want(200).hasNot("<Tag>")
 	s.do("PUT", "/photos?tagging", set(tag("x", "y"))).want(204)
 	s.do("GET", "/photos?tagging", "").has(tag("x", "y"))
-	s.do("PUT", "/photos/k", hello, "x-amz-tagging: a=1&a=2").fails(400, "InvalidTag")
+	s.do("PUT", "/photos/k", hello, "x-amz-tagging: a=1&a=2").fails(400, "InvalidArgument")
 }
 
 func TestCopies(t *testing.T) {

@@ -199,7 +199,7 @@ func mostElements(v any) int64 {
 // asTextError reports a large document in S3's words, which differ from a large object.
 func asTextError(err error) error {
 	if e, ok := errors.AsType[*sigv4.Error](err); ok && e.Kind == sigv4.TooLarge {
-		return errXMLTooLarge
+		return errXMLTooLarge.with(Field{"MaxMessageLengthBytes", e.Expected})
 	}
 	return err
 }

@@ -177,7 +177,7 @@ func (x *request) createBucket() error {
 		}
 	}
 	if c.Location != "" && c.Location != x.Region && c.Location != "EU" {
-		return refuse(http.StatusBadRequest, "InvalidLocationConstraint", "The specified location-constraint is not valid: expected "+x.Region)
+		return refuse(http.StatusBadRequest, "InvalidLocationConstraint", "The specified location-constraint is not valid: expected "+x.Region).with(Field{"LocationConstraint", c.Location})
 	}
 	ctx := x.in.Context()
 	b, err := x.Service.CreateBucket(ctx, x.account.ID, x.route.bucket)

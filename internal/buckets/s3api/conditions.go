@@ -40,7 +40,7 @@ func (x *request) parseConditions() (err error) {
 			applied.Applied = slices.Concat(x.op.conditions, sourceConditions)
 		}
 		if failed, ok := errors.AsType[*web.ConditionError](applied.Check(x.in.Header)); ok {
-			return errNotImplemented(cmp.Or(strings.ToLower(failed.Header), "a conditional header"))
+			return errHeader(cmp.Or(strings.ToLower(failed.Header), "a conditional header"), "")
 		}
 	}
 	if x.op.conditions != nil {
@@ -49,7 +49,7 @@ func (x *request) parseConditions() (err error) {
 		}
 	}
 	if x.op.puts && len(x.parsed.condition.NoneMatch.Tags) > 0 {
-		return errNotImplemented("if-none-match with an entity tag on a write; use *")
+		return errHeader("if-none-match", " with an entity tag on a write; use *")
 	}
 	if copies {
 		x.parsed.sourceCondition, err = x.condition(sourcePrefix)

@@ -74,6 +74,7 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	if p.version != "" {
 		other.query = url.Values{"versionId": {p.version}}
 	}
+	defer func() { err = other.explain(err) }() // an error names the source
 	if err := other.resolve(); err != nil {
 		return nil, o, err
 	}
@@ -94,7 +95,7 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 		x.out.Header().Set("X-Amz-Copy-Source-Version-Id", string(o.VersionID()))
 	}
 	if err := x.parsed.sourceCondition.CheckRead(&o); err != nil {
-		return nil, o, buckets.ErrPrecondition // GET would return 304 for some conditions
+		return nil, o, failedSourceCondition(x.parsed.sourceCondition, &o)
 	}
 	x.parsed.source, err = x.nameSource(&other)
 	return &other, o, err

@@ -2,11 +2,13 @@ package s3api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
@@ -75,13 +77,13 @@ var (
 	errURI              = refuse(http.StatusBadRequest, "InvalidURI", "Couldn't parse the specified URI.")
 	errTimeout          = refuse(http.StatusBadRequest, "RequestTimeout", "Your socket connection to the server was not read from or written to within the timeout period.")
 	errIncomplete       = refuse(http.StatusBadRequest, "IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")
-	errTooLarge         = refuse(http.StatusBadRequest, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size.")
+	errTooLarge         = refuse(http.StatusBadRequest, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size.").with(Field{"MaxSizeAllowed", itoa(maxObject)})
 	errNoLength         = refuse(http.StatusLengthRequired, "MissingContentLength", "You must provide the Content-Length HTTP header.")
 	errInProgress       = refuse(http.StatusConflict, "OperationAborted", "A conflicting conditional operation is currently in progress against this resource. Try again.")
 	errNoACL            = refuse(http.StatusBadRequest, "AccessControlListNotSupported", "The bucket does not allow ACLs: objects have the ACL of their bucket")
 	errXMLTooLarge      = refuse(http.StatusBadRequest, "MaxMessageLengthExceeded", "Your request was too large.")
 	errMetadataTooLarge = refuse(http.StatusBadRequest, "MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size of 2,048 bytes.")
-	errHeadersTooLarge  = refuse(http.StatusBadRequest, "RequestHeaderSectionTooLarge", "Your request header exceeds the maximum allowed size of 8,192 bytes.")
+	errHeadersTooLarge  = refuse(http.StatusBadRequest, "RequestHeaderSectionTooLarge", "Your request header exceeds the maximum allowed size of 8,192 bytes.").with(Field{"MaxSizeAllowed", itoa(buckets.MaxHeaders)})
 	errPrecondition     = refuse(http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 	errVersion          = invalidArgument("versionId", "Invalid version id specified")
 	errAlgorithm        = invalidRequest("Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]")
@@ -91,6 +93,11 @@ var (
 // invalidArgument is S3's error for a bad header or parameter. name is its name as the client sent it.
 func invalidArgument(name, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: message, Fields: []Field{{"ArgumentName", name}}}
+}
+
+// errHeader refuses a header of a feature. detail is more about its value, and may be empty.
+func errHeader(name, detail string) *Error {
+	return errNotImplemented(name + detail).with(Field{"Header", name})
 }
 
 // errNotImplemented refuses a feature. Ignoring it could store data in another way than the client asked for.
@@ -125,7 +132,7 @@ var byStore = []struct {
 	{buckets.ErrLockVersioning, errLockState},
 	{buckets.ErrRetention, errMalformedXML},
 	{buckets.ErrRetentionPeriod, errPeriod},
-	{buckets.ErrObjectNameTooLong, refuse(http.StatusBadRequest, "KeyTooLongError", "Your key is too long.")},
+	{buckets.ErrObjectNameTooLong, refuse(http.StatusBadRequest, "KeyTooLongError", "Your key is too long.").with(Field{"MaxSizeAllowed", itoa(buckets.MaxObjectName)})},
 	{buckets.ErrObjectNameEmpty, refuse(http.StatusBadRequest, "UserKeyMustBeSpecified", "The key is missing.")},
 	{buckets.ErrObjectName, invalidArgument("key", "The key is not UTF-8, or contains the character U+0000.")},
 	{buckets.ErrPrecondition, errPrecondition},
@@ -138,13 +145,16 @@ var byStore = []struct {
 	{buckets.ErrPartTooSmall, refuse(http.StatusBadRequest, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")},
 	{buckets.ErrObjectSize, invalidRequest("The provided 'x-amz-mp-object-size' header does not match what was computed.")},
 	{web.ErrHeaderTooLarge, errHeadersTooLarge},
-	{web.ErrTransferEncoding, errNotImplemented("Transfer-Encoding")},
+	{web.ErrTransferEncoding, errHeader("Transfer-Encoding", "")},
 	{buckets.ErrNotEnoughSpace, refuse(http.StatusInsufficientStorage, "InsufficientStorage", "The storage nodes do not have enough free space.")},
 }
 
 // asError finds the S3 error for any error. The order matters: specific types come before codes. Unknown errors become
 // InternalError and hide their text.
 func asError(err error) *Error {
+	if e, ok := errors.AsType[*explained](err); ok {
+		return asError(e.error).with(e.fields...)
+	}
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
 	}
@@ -159,7 +169,7 @@ func asError(err error) *Error {
 	}
 	for _, e := range byStore {
 		if errors.Is(err, e.err) {
-			return e.is
+			return e.is.with(fieldsOf(err)...)
 		}
 	}
 	if sum, ok := errors.AsType[*buckets.ChecksumError](err); ok {
@@ -220,18 +230,54 @@ func ofSignature(e *sigv4.Error) *Error {
 		}
 		return t.UTC().Format("2006-01-02T15:04:05Z")
 	}
+	names := [2]string{"ExpectedDigest", "CalculatedDigest"}
+	switch e.Kind {
+	case sigv4.PayloadHashMismatch:
+		names = [2]string{"ClientComputedContentSHA256", "S3ComputedContentSHA256"}
+	case sigv4.Contradiction:
+		names = [2]string{"ArgumentName", "ArgumentValue"}
+	case sigv4.SizeMismatch, sigv4.Incomplete:
+		names = [2]string{"NumberBytesExpected", "NumberBytesProvided"}
+	case sigv4.TooLarge:
+		names = [2]string{"MaxSizeAllowed", "ProposedSize"}
+	case sigv4.TooSmall:
+		names = [2]string{"MinSizeAllowed", "ProposedSize"}
+	case sigv4.TimeTooSkewed:
+		add("MaxAllowedSkewMilliseconds", strconv.FormatInt(sigv4.MaxSkew.Milliseconds(), 10))
+	}
 	add("Region", e.Region)
 	add("AWSAccessKeyId", e.AccessKeyID)
 	add("StringToSign", e.StringToSign)
+	add("StringToSignBytes", hexBytes(e.StringToSign))
 	add("SignatureProvided", e.Signature)
 	add("CanonicalRequest", e.CanonicalRequest)
+	add("CanonicalRequestBytes", hexBytes(e.CanonicalRequest))
 	add("HeadersNotSigned", strings.Join(e.Headers, ", "))
 	add("RequestTime", at(e.RequestTime))
 	add("Expires", at(e.Expires))
 	add("ServerTime", at(e.ServerTime))
-	add("ExpectedDigest", e.Expected)
-	add("CalculatedDigest", e.Computed)
+	if e.Lifetime > 0 {
+		add("X-Amz-Expires", strconv.FormatInt(int64(e.Lifetime/time.Second), 10))
+	}
+	add(names[0], e.Expected)
+	add(names[1], e.Computed)
 	return out
+}
+
+// hexBytes shows bytes that a text hides, e.g. a carriage return.
+func hexBytes(s string) string { return fmt.Sprintf("% x", cut(s, maxRepeated/3)) }
+
+// fieldsOf returns the elements from an error of the store.
+func fieldsOf(err error) []Field {
+	part, ok := errors.AsType[*buckets.PartError](err)
+	if !ok {
+		return nil
+	}
+	fields := []Field{{"PartNumber", itoa(part.Number)}, {"ETag", part.ETag}}
+	if part.Least > 0 {
+		fields = append(fields, Field{"ProposedSize", strconv.FormatInt(part.Length, 10)}, Field{"MinSizeAllowed", strconv.FormatInt(part.Least, 10)})
+	}
+	return fields
 }
 
 // WriteError implements web.ErrorWriter. It accepts any error: one without an S3 code gets the code that fits its errcode.
@@ -247,7 +293,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	for name := range h {
-		if isOfObject(name) && (name != "Content-Range" || e.Status != http.StatusRequestedRangeNotSatisfiable) {
+		if isOfObject(name) && !mayDescribe(e.Status, name) {
 			h.Del(name)
 		}
 	}
@@ -269,11 +315,23 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
+// mayDescribe reports whether S3 sends this header of an object with an error: the size with 416, and the time of a
+// delete marker with 405.
+func mayDescribe(status int, name string) bool {
+	return name == "Content-Range" && status == http.StatusRequestedRangeNotSatisfiable || name == "Last-Modified" && status == http.StatusMethodNotAllowed
+}
+
 // maxRepeated limits, in bytes, how much client input an error repeats.
 const maxRepeated = 2 << 10
 
-// repeated shortens a text so that it also fits after escaping.
+// repeated replaces characters that XML 1.0 does not allow, and shortens a text so that it also fits after escaping.
 func repeated(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' && !strings.ContainsRune("\t\n\r", r) || r == '\ufffe' || r == '\uffff' {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
 	if s = cut(s, maxRepeated); len(appendText(nil, s)) > maxRepeated {
 		s = cut(s, maxRepeated/maxEscaped)
 	}
@@ -291,6 +349,7 @@ func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	}
 	d.text("Resource", repeated(resource(r)))
 	d.text("RequestId", h.Get("X-Amz-Request-Id"))
+	d.text("HostId", hostID)
 	return d
 }
 
@@ -309,11 +368,13 @@ func isOfObject(name string) bool {
 	return slices.Contains(systemHeaders, name) || strings.HasPrefix(name, userHeader) || strings.HasPrefix(name, lockHeader) || strings.HasPrefix(name, "X-Amz-Checksum-")
 }
 
-// setRequestID repeats the server's request ID under S3's header name.
+// setRequestID sets the headers that people quote when they report a problem: the server's request ID under S3's header
+// name, and the server.
 func setRequestID(h http.Header) {
 	id := h.Get("X-Request-Id")
 	if id == "" {
 		id = ident.Hex(8)
 	}
 	h.Set("X-Amz-Request-Id", id)
+	h.Set("X-Amz-Id-2", hostID)
 }

@@ -123,10 +123,13 @@ func readForm(parts *multipart.Reader) (map[string]string, *multipart.Part, erro
 }
 
 // putForm stores the file. The fields become request headers meanwhile, so that the same parsers serve forms and PUTs.
-func (x *request) putForm(fields map[string]string, file io.Reader, limits sigv4.Policy) error {
+func (x *request) putForm(fields map[string]string, file io.Reader, limits sigv4.Policy) (err error) {
 	header := x.in.Header
 	x.in.Header = http.Header{}
-	defer func() { x.in.Header = header }()
+	defer func() {
+		err = x.explain(err) // an error may name a field
+		x.in.Header = header
+	}()
 	for name, value := range fields {
 		if user, ok := strings.CutPrefix(name, "x-amz-meta-"); ok {
 			name = userHeader + user // even if it is not a valid header name

@@ -103,6 +103,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	err := x.serve(w, r, at)
 	if err != nil {
 		x.allowRefused(err)
+		err = x.explain(err)
 	}
 	if h.Observe != nil {
 		h.Observe(x.name(), r, err, time.Since(began))

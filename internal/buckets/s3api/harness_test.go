@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,14 +214,26 @@ func (a answer) fails(status int, code string) answer {
 	if got := a.element("Code"); got != code {
 		a.t.Fatalf("%s: code %s, want %s\n%s", a.what, got, code, a.body)
 	}
-	if id := a.element("RequestId"); id == "" || id != a.header.Get("X-Amz-Request-Id") {
-		a.t.Fatalf("%s: RequestId %q, header %q", a.what, id, a.header.Get("X-Amz-Request-Id"))
+	for element, header := range map[string]string{"RequestId": "X-Amz-Request-Id", "HostId": "X-Amz-Id-2"} {
+		if id := a.element(element); id == "" || id != a.header.Get(header) {
+			a.t.Fatalf("%s: %s %q, header %q", a.what, element, id, a.header.Get(header))
+		}
 	}
+	allowed, known := s3api.ErrorElements()[code]
+	if !known {
+		a.t.Fatalf("%s: elementsOf does not have the code %s", a.what, code)
+	}
+	allowed = slices.Concat(allowed, []string{"Error", "Code", "Message", "Resource", "RequestId", "HostId"})
 	for d := xml.NewDecoder(strings.NewReader(a.body)); ; {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
 			return a
-		} else if err != nil {
+		}
+		if err != nil {
 			a.t.Fatalf("%s: not XML: %v\n%s", a.what, err, a.body)
+		}
+		if e, ok := token.(xml.StartElement); ok && !slices.Contains(allowed, e.Name.Local) {
+			a.t.Fatalf("%s: the element %s is not in elementsOf\n%s", a.what, e.Name.Local, a.body)
 		}
 	}
 }

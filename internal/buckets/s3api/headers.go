@@ -62,7 +62,7 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 		}
 	}
 	if size > buckets.MaxUserMetadata {
-		return "", nil, errMetadataTooLarge
+		return "", nil, errMetadataTooLarge.with(Field{"Size", itoa(size)}, Field{"MaxSizeAllowed", itoa(buckets.MaxUserMetadata)})
 	}
 	if encoding, ok := headers["content-encoding"]; ok {
 		if x.coding.IsChunked() {
@@ -125,7 +125,7 @@ func (x *request) checkACL() error {
 func (x *request) checkGrants() error {
 	for name := range x.in.Header {
 		if strings.HasPrefix(name, "X-Amz-Grant") {
-			return errNotImplemented(strings.ToLower(name))
+			return errHeader(strings.ToLower(name), "")
 		}
 	}
 	return nil
@@ -139,13 +139,14 @@ func (x *request) tagsHeader() (map[string]string, error) {
 	}
 	values, err := url.ParseQuery(header)
 	if err != nil {
-		return nil, errTags("The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.")
+		return nil, errTagsHeader
 	}
 	var list []buckets.Tag
 	for name, all := range values {
-		for _, v := range all {
-			list = append(list, buckets.Tag{Key: name, Value: v})
+		if name == "" || len(all) > 1 || !utf8.ValidString(name) || !utf8.ValidString(all[0]) {
+			return nil, errTagsHeader
 		}
+		list = append(list, buckets.Tag{Key: name, Value: all[0]})
 	}
 	tags, invalid := buckets.TagsOf(list, buckets.MaxObjectTags)
 	if invalid != nil {
@@ -154,24 +155,26 @@ func (x *request) tagsHeader() (map[string]string, error) {
 	return tags, nil
 }
 
-// errTags is S3's error for invalid tags.
-func errTags(message string) error {
-	return refuse(http.StatusBadRequest, "InvalidTag", message)
-}
+// errTagsHeader is S3's error for a header that is not an encoded list of tags; a tag with characters that are not
+// allowed is InvalidTag. See versitygw issue 1215 and pull request 1243.
+var errTagsHeader = invalidArgument("x-amz-tagging", "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.")
 
 // refusedTags returns the S3 error for invalid tags.
 func refusedTags(invalid *buckets.TagError) error {
+	message := "The TagValue you have provided is invalid"
 	switch invalid.Problem {
 	case buckets.TagsTooMany:
 		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(invalid.Most)+" tags")
 	case buckets.TagTwice:
-		return errTags("Cannot provide multiple Tags with the same key")
+		message = "Cannot provide multiple Tags with the same key"
 	case buckets.TagSystem:
-		return errTags("System tags cannot be added or updated by requester")
+		message = "System tags cannot be added or updated by requester"
 	case buckets.TagKey:
-		return errTags("The TagKey you have provided is invalid")
+		message = "The TagKey you have provided is invalid"
+	case buckets.TagValue:
+		return refuse(http.StatusBadRequest, "InvalidTag", message).with(Field{"TagKey", invalid.Tag.Key}, Field{"TagValue", invalid.Tag.Value})
 	}
-	return errTags("The TagValue you have provided is invalid")
+	return refuse(http.StatusBadRequest, "InvalidTag", message).with(Field{"TagKey", invalid.Tag.Key})
 }
 
 // writeMetadata sets the headers that describe an object, except for length and checksum.

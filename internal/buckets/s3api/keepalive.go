@@ -89,7 +89,7 @@ func (k *keepAlive) answer(d *document, err error) error {
 		sendXML(k.x.out, http.StatusOK, d)
 		return nil
 	case err != nil:
-		d = errorDocument(k.x.out.Header(), k.x.in, asError(err))
+		d = errorDocument(k.x.out.Header(), k.x.in, asError(k.x.explain(err)))
 		err = &web.Answered{Err: err}
 	}
 	_, _ = k.x.out.Write(d.bytes()[len(xmlHeader):])

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 )
@@ -18,52 +19,86 @@ const other = "other"
 // name returns the operation for metrics. It is called even if the request failed before routing, so it looks only at
 // the request.
 func (x *request) name() string {
-	method := x.in.Method
-	switch {
-	case x.query == nil:
+	if x.query == nil {
 		return other
-	case x.route.bucket == "":
-		return of(method, http.MethodGet, "ListBuckets")
-	case x.key == "":
-		switch {
-		case x.has("delete"):
-			return of(method, http.MethodPost, "DeleteObjects")
-		case x.has("uploads"):
-			return of(method, http.MethodGet, "ListMultipartUploads")
-		}
-		for _, s := range ofBucket {
-			if x.has(s.parameter) {
-				return other
-			}
-		}
-		return of(method, http.MethodGet, "ListObjects", http.MethodHead, "HeadBucket", http.MethodPut, "CreateBucket",
-			http.MethodDelete, "DeleteBucket", http.MethodPost, "PostObject")
 	}
-	put, part := "PutObject", "UploadPart"
-	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
-		put, part = "CopyObject", "UploadPartCopy"
-	}
-	switch {
-	case x.has("uploadId"):
-		return of(method, http.MethodPut, part, http.MethodGet, "ListParts", http.MethodPost, "CompleteMultipartUpload",
-			http.MethodDelete, "AbortMultipartUpload")
-	case x.has("uploads"):
-		return of(method, http.MethodPost, "CreateMultipartUpload")
-	}
-	for _, s := range ofObject {
+	parameter := ""
+	for _, s := range tableOf(x.key != "") {
 		if x.has(s.parameter) {
-			return other
+			parameter = s.parameter
+			break
 		}
 	}
-	return of(method, http.MethodGet, "GetObject", http.MethodHead, "HeadObject", http.MethodPut, put, http.MethodDelete, "DeleteObject")
+	name := nameOf(x.route.bucket != "", x.key != "", parameter, x.in.Method)
+	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
+		name = cmp.Or(copies[name], name)
+	}
+	if !slices.Contains(Operations, name) {
+		return other
+	}
+	return name
 }
 
-// of returns the name that follows method in pairs, or other.
-func of(method string, names ...string) string {
-	for pair := range slices.Chunk(names, 2) {
-		if pair[0] == method {
-			return pair[1]
-		}
+// copies are the names of operations with x-amz-copy-source.
+var copies = map[string]string{"PutObject": "CopyObject", "UploadPart": "UploadPartCopy"}
+
+// names are the operations whose names do not begin with the method, by object or bucket, parameter and method.
+var names = map[bool]map[string]map[string]string{
+	false: {
+		"":          {http.MethodGet: "ListObjects", http.MethodHead: "HeadBucket", http.MethodPut: "CreateBucket", http.MethodDelete: "DeleteBucket", http.MethodPost: "PostObject"},
+		"uploads":   {http.MethodGet: "ListMultipartUploads"},
+		"delete":    {http.MethodPost: "DeleteObjects"},
+		"versions":  {http.MethodGet: "ListObjectVersions"},
+		"lifecycle": {http.MethodDelete: "DeleteBucketLifecycle"},
+		"session":   {http.MethodGet: "CreateSession"},
+
+		"metadataConfiguration":  {http.MethodPost: "CreateBucketMetadataConfiguration"},
+		"metadataTable":          {http.MethodPost: "CreateBucketMetadataTableConfiguration"},
+		"metadataInventoryTable": {http.MethodPut: "UpdateBucketMetadataInventoryTableConfiguration"},
+		"metadataJournalTable":   {http.MethodPut: "UpdateBucketMetadataJournalTableConfiguration"},
+	},
+	true: {
+		"":         {http.MethodHead: "HeadObject"},
+		"uploadId": {http.MethodPut: "UploadPart", http.MethodGet: "ListParts", http.MethodPost: "CompleteMultipartUpload", http.MethodDelete: "AbortMultipartUpload"},
+		"uploads":  {http.MethodPost: "CreateMultipartUpload"},
+		"restore":  {http.MethodPost: "RestoreObject"},
+		"select":   {http.MethodPost: "SelectObjectContent"},
+
+		"encryption":   {http.MethodPut: "UpdateObjectEncryption"},
+		"renameObject": {http.MethodPut: "RenameObject"},
+	},
+}
+
+// nouns follow Get, Put or Delete in the names of the other operations.
+var nouns = map[bool]map[string]string{
+	false: {
+		"location": "BucketLocation", "versioning": "BucketVersioning", "acl": "BucketAcl", "cors": "BucketCors", "tagging": "BucketTagging",
+		"policyStatus": "BucketPolicyStatus", "ownershipControls": "BucketOwnershipControls", "publicAccessBlock": "PublicAccessBlock",
+		"policy": "BucketPolicy", "lifecycle": "BucketLifecycleConfiguration", "encryption": "BucketEncryption", "replication": "BucketReplication",
+		"object-lock": "ObjectLockConfiguration", "website": "BucketWebsite", "logging": "BucketLogging",
+		"notification": "BucketNotificationConfiguration", "accelerate": "BucketAccelerateConfiguration", "requestPayment": "BucketRequestPayment",
+		"analytics": "BucketAnalyticsConfiguration", "inventory": "BucketInventoryConfiguration", "metrics": "BucketMetricsConfiguration",
+		"intelligent-tiering": "BucketIntelligentTieringConfiguration", "abac": "BucketAbac",
+		"metadataConfiguration": "BucketMetadataConfiguration", "metadataTable": "BucketMetadataTableConfiguration",
+	},
+	true: {
+		"": "Object", "acl": "ObjectAcl", "tagging": "ObjectTagging", "attributes": "ObjectAttributes", "legal-hold": "ObjectLegalHold",
+		"retention": "ObjectRetention", "torrent": "ObjectTorrent",
+	},
+}
+
+// verbs begin the names of operations with a noun.
+var verbs = map[string]string{http.MethodGet: "Get", http.MethodHead: "Get", http.MethodPut: "Put", http.MethodDelete: "Delete"}
+
+// nameOf returns the name of an operation in the Amazon S3 API Reference, or "".
+func nameOf(inBucket, ofObject bool, parameter, method string) string {
+	if !inBucket {
+		return map[string]string{http.MethodGet: "ListBuckets"}[method]
 	}
-	return other
+	name, ok := names[ofObject][parameter][method]
+	verb, noun := verbs[method], nouns[ofObject][parameter]
+	if !ok && verb != "" && noun != "" {
+		return verb + noun
+	}
+	return name
 }

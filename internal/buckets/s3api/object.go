@@ -122,9 +122,7 @@ func (x *request) extent(o *buckets.Object) (extent, error) {
 	e, err := download.Requested(x.out, x.in, o, o.EntityTag())
 	switch {
 	case err != nil:
-		return extent{}, &Error{Status: errRange.Status, Code: errRange.Code, Message: errRange.Message, Fields: []Field{
-			{"RangeRequested", header}, {"ActualObjectSize", strconv.FormatInt(o.Length, 10)},
-		}}
+		return extent{}, errRange.with(Field{"RangeRequested", header}, Field{"ActualObjectSize", strconv.FormatInt(o.Length, 10)})
 	case e.Status == http.StatusOK:
 		return extent{e, o.Checksum}, nil
 	}
@@ -139,7 +137,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	}
 	if o.Upload == "" {
 		if number > 1 {
-			return extent{}, errPart
+			return extent{}, errPart.with(Field{"PartNumberRequested", text}, Field{"ActualPartCount", "1"})
 		}
 		return extent{ofPart(0, o.Length), o.Checksum}, nil
 	}
@@ -152,7 +150,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 			return extent{}, err
 		}
 		if len(page) == 0 {
-			return extent{}, errPart
+			return extent{}, errPart.with(Field{"PartNumberRequested", text}, Field{"ActualPartCount", itoa(n)})
 		}
 		for i := range page {
 			if n++; n == number {

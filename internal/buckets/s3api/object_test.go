@@ -420,7 +420,7 @@ func TestMissingBucketFirst(t *testing.T) {
 		status                       int
 		code                         string // in an existing bucket
 	}{
-		{"PUT", "/k", "x", "x-amz-tagging: a=b&a=c", 400, "InvalidTag"},
+		{"PUT", "/k", "x", "x-amz-tagging: a=b&a=c", 400, "InvalidArgument"},
 		{"PUT", "/k", "x", "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==", 400, "BadDigest"},
 		{"PUT", "/k", large, "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==", 400, "BadDigest"},
 		{"PUT", "/k", "x", "If-Match: a", 404, "NoSuchKey"},

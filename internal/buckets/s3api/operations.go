@@ -1,9 +1,11 @@
 package s3api
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/policy"
@@ -34,11 +36,14 @@ type operation struct {
 // inBucket is the right of every access key for the bucket, because clients read bucket settings before anything else.
 const inBucket buckets.Right = "in bucket"
 
-// ofBucket and ofObject list the operations that a query parameter selects, in lookup order.
-var ofBucket = []struct {
+// selected are the operations that a query parameter selects.
+type selected struct {
 	parameter string
 	byMethod  map[string]operation
-}{
+}
+
+// ofBucket and ofObject list the operations that a query parameter selects, in lookup order.
+var ofBucket = []selected{
 	{"location", methods{http.MethodGet: read(inBucket, (*request).getLocation)}},
 	{"uploads", methods{http.MethodGet: list((*request).listUploads)}},
 	{"delete", methods{http.MethodPost: write(inBucket, (*request).deleteObjects)}},
@@ -69,10 +74,7 @@ var ofBucket = []struct {
 }
 
 // ofObject lists the operations on objects; an empty map is a feature that S3 knows and this server does not.
-var ofObject = []struct {
-	parameter string
-	byMethod  map[string]operation
-}{
+var ofObject = []selected{
 	{"uploadId", methods{
 		http.MethodPut:    {serve: (*request).putPart, right: buckets.RightWrite, needsBucket: true, copies: true, chunks: true, parse: (*request).parsePart},
 		http.MethodGet:    read(buckets.RightWrite, (*request).listParts),
@@ -86,6 +88,14 @@ var ofObject = []struct {
 	{"legal-hold", methods{http.MethodGet: read(buckets.RightRead, (*request).getLegalHold), http.MethodPut: write(buckets.RightWrite, (*request).putLegalHold)}},
 	{"retention", methods{http.MethodGet: read(buckets.RightRead, (*request).getRetention), http.MethodPut: write(buckets.RightWrite, (*request).putRetention)}},
 	{"encryption", methods{}}, {"renameObject", methods{}}, {"restore", methods{}}, {"select", methods{}}, {"torrent", methods{}},
+}
+
+// tableOf returns the operations on objects or buckets.
+func tableOf(objects bool) []selected {
+	if objects {
+		return ofObject
+	}
+	return ofBucket
 }
 
 // formUpload is POST on a bucket. Its fields are parsed after its signature is verified.
@@ -126,6 +136,15 @@ func Routes() (all []Route) {
 	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, "", formUpload.need.actions, formUpload.need.keys})
 }
 
+// Parameters returns the parameters that select an operation, also of features that this server does not have, for
+// tests.
+func Parameters(ofObject bool) (all []string) {
+	for _, s := range tableOf(ofObject) {
+		all = append(all, s.parameter)
+	}
+	return all
+}
+
 // read is an operation without a request body.
 func read(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, reads: true}
@@ -160,33 +179,28 @@ func public(right buckets.Right, serve func(*request) error) operation {
 
 // notImplemented refuses the method on a known parameter.
 func (x *request) notImplemented() error {
-	return errNotImplemented(x.in.Method + " ?" + x.parameter)
+	return errNotImplemented(cmp.Or(nameOf(true, x.key != "", x.parameter, x.in.Method), x.in.Method+" with the parameter "+x.parameter))
 }
 
 // operation selects the operation by path, query parameters and method, in this order.
 func (x *request) operation() (operation, error) {
 	method := x.in.Method
-	switch {
-	case x.route.bucket == "":
-		if method != http.MethodGet {
-			return operation{}, errMethod
-		}
-		if x.signed == nil {
+	if x.route.bucket == "" {
+		switch {
+		case method != http.MethodGet:
+			return operation{}, x.notAllowed(http.MethodGet)
+		case x.signed == nil:
 			return operation{}, errAccessDenied
 		}
 		return operation{serve: (*request).listBuckets, right: inBucket, reads: true}, nil
-	case x.key == "":
-		for _, s := range ofBucket {
-			if x.has(s.parameter) {
-				return x.byMethod(s.byMethod, s.parameter)
-			}
-		}
-		return x.byMethod(bucketMethods, "")
 	}
-	for _, s := range ofObject {
+	for _, s := range tableOf(x.key != "") {
 		if x.has(s.parameter) {
 			return x.byMethod(s.byMethod, s.parameter)
 		}
+	}
+	if x.key == "" {
+		return x.byMethod(bucketMethods, "")
 	}
 	return x.byMethod(objectMethods, "")
 }
@@ -220,5 +234,11 @@ func (x *request) byMethod(all methods, parameter string) (operation, error) {
 			return op, nil
 		}
 	}
-	return operation{}, errMethod
+	return operation{}, x.notAllowed(slices.Sorted(maps.Keys(all))...)
+}
+
+// notAllowed refuses the method, and sets Allow to the methods that are.
+func (x *request) notAllowed(allowed ...string) error {
+	x.out.Header().Set("Allow", strings.Join(allowed, ", "))
+	return errMethod
 }

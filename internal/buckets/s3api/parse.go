@@ -106,7 +106,7 @@ func (x *request) parseFeatures() (err error) {
 	for name := range x.in.Header {
 		switch {
 		case strings.HasPrefix(name, "X-Amz-Server-Side-Encryption"), strings.HasPrefix(name, "X-Amz-Grant"), name == "X-Amz-Write-Offset-Bytes":
-			return errNotImplemented(strings.ToLower(name))
+			return errHeader(strings.ToLower(name), "")
 		case name == "X-Amz-Storage-Class":
 			if x.parsed.class = x.in.Header.Get(name); x.parsed.class != "STANDARD" && x.parsed.class != "" {
 				return refuse(http.StatusBadRequest, "InvalidStorageClass", "The storage class you specified is not valid: expected STANDARD")

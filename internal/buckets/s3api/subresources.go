@@ -119,7 +119,7 @@ func (x *request) requestedACL() (public bool, err error) {
 	case canned != "":
 		return cannedACL(canned)
 	case document.size == 0:
-		return false, refuse(http.StatusBadRequest, "MissingSecurityHeader", "Your request was missing a required header: x-amz-acl, or a document in the body")
+		return false, refuse(http.StatusBadRequest, "MissingSecurityHeader", "Your request was missing a required header: x-amz-acl, or a document in the body").with(Field{"MissingHeaderName", "x-amz-acl"})
 	}
 	var p accessControlPolicy
 	if err := x.decode(document, &p); err != nil {
