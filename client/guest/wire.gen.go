@@ -31,6 +31,7 @@ const (
 	CodeOtherBrowser          ErrorCode = "other-browser"
 	CodeOtherTenant           ErrorCode = "other-tenant"
 	CodeOtherUser             ErrorCode = "other-user"
+	CodeQuantityLimit         ErrorCode = "quantity-limit"
 	CodeRateLimited           ErrorCode = "rate-limited"
 	CodeSearchSessionExpired  ErrorCode = "search-session-expired"
 	CodeSessionRequired       ErrorCode = "session-required"
@@ -41,6 +42,7 @@ const (
 	CodeUnauthenticated       ErrorCode = "unauthenticated"
 	CodeUnavailable           ErrorCode = "unavailable"
 	CodeUserTokenInvalid      ErrorCode = "user-token-invalid"
+	CodeWishlistChanged       ErrorCode = "wishlist-changed"
 	CodeWishlistFull          ErrorCode = "wishlist-full"
 )
 
@@ -93,6 +95,8 @@ func (e ErrorCode) Valid() bool {
 		return true
 	case CodeOtherUser:
 		return true
+	case CodeQuantityLimit:
+		return true
 	case CodeRateLimited:
 		return true
 	case CodeSearchSessionExpired:
@@ -112,6 +116,8 @@ func (e ErrorCode) Valid() bool {
 	case CodeUnavailable:
 		return true
 	case CodeUserTokenInvalid:
+		return true
+	case CodeWishlistChanged:
 		return true
 	case CodeWishlistFull:
 		return true

@@ -95,7 +95,7 @@ func (v *visit) mutation() guest.Mutation {
 }
 
 func (v *visit) add(p *process, m guest.Mutation, n int) (guest.Once[guest.AddedWish], error) {
-	return p.AddWish(v.t.Context(), m, guest.Wish{Tenant: tenantID, Item: propertyID(n), Source: "list"})
+	return p.AddWish(v.t.Context(), m, guest.Wish{Tenant: tenantID, Item: propertyID(n), Source: "list"}, 0)
 }
 
 func (v *visit) remove(p *process, n int) error {

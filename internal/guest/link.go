@@ -126,7 +126,7 @@ func (l *Link) event(r Linked, now time.Time) (Event, error) {
 // UserStore joins sessions to users.
 type UserStore interface {
 	// LinkUser merges the lists, deletes the session's list and answers, and adds a user session. It excludes
-	// mutations of the user's list.
+	// mutations of the user's list. The guard is about the session's list.
 	LinkUser(ctx context.Context, l Link) (Once[Linked], error)
 
 	// UserList returns a user's list if any session of the user, even an ended one, is known.

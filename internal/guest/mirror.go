@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,14 +81,42 @@ func (s *Service) FindSessions(ctx context.Context, prefix string, limit int) ([
 // Wishes is Store.Wishes, from the mirror if it is filled.
 func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]Wish, error) {
 	all, err := s.allWishes(ctx, id)
+	return pageOf(all, after, limit), err
+}
+
+// TaggedWishes is Wishes with the entity tag of the whole list.
+func (s *Service) TaggedWishes(ctx context.Context, id ID, after *Wish, limit int) (page []Wish, tag string, err error) {
+	all, err := s.allWishes(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
+	return pageOf(all, after, limit), ListTag(all), nil
+}
+
+// pageOf returns up to limit wishes after a position in the whole list.
+func pageOf(all []Wish, after *Wish, limit int) []Wish {
 	first := 0
 	for after != nil && first < len(all) && !follows(all[first], *after) {
 		first++
 	}
-	return all[first:min(first+limit, len(all))], nil
+	return all[first:min(first+limit, len(all))]
+}
+
+// Wish returns the entry for an item as it is written in a path, or ErrNoWish.
+func (s *Service) Wish(ctx context.Context, id ID, item string) (Wish, error) {
+	item, ok := s.opts.Profile.ParseItem(item)
+	if !ok {
+		return Wish{}, ErrNoWish
+	}
+	all, err := s.allWishes(ctx, id)
+	if err != nil {
+		return Wish{}, err
+	}
+	i := slices.IndexFunc(all, func(w Wish) bool { return w.Item == item })
+	if i < 0 {
+		return Wish{}, ErrNoWish
+	}
+	return all[i], nil
 }
 
 // follows reports whether w comes after other in a wishlist: newest first, then by ID.

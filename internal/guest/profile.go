@@ -105,10 +105,16 @@ func (p *Profile) maxQuantity() int {
 }
 
 // checkQuantity returns FieldErrors for a quantity outside the profile's range.
-func (p *Profile) checkQuantity(n int) error {
+func (p *Profile) checkQuantity(n int) error { return p.checkRange(n, "quantity") }
+
+// checkMost returns FieldErrors for the limit of a request outside the profile's range.
+func (p *Profile) checkMost(n int) error { return p.checkRange(n, "max") }
+
+// checkRange returns FieldErrors for a member outside the profile's range of quantities.
+func (p *Profile) checkRange(n int, member string) error {
 	maximum := p.maxQuantity()
 	if n < min(maximum, 1) || n > maximum {
-		return BadMember(fmt.Sprintf("expected 1 to %d", maximum), "quantity")
+		return BadMember(fmt.Sprintf("expected 1 to %d", maximum), member)
 	}
 	return nil
 }

@@ -183,3 +183,61 @@ func TestCompositeKey(t *testing.T) {
 		}
 	}
 }
+
+func TestAddQuantity(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		has, adds, most int // has is 0 without a live entry
+		want            int // 0: refused
+	}{
+		"new": {0, 2, 99, 2}, "new, at the limit": {0, 5, 5, 5}, "new, beyond the limit": {0, 6, 5, 0}, "more": {1, 2, 99, 3}, "to the limit": {3, 2, 5, 5},
+		"beyond the limit": {4, 2, 5, 0}, "above a lower limit": {7, 1, 5, 0},
+	} {
+		w := guest.Wish{ID: "old", Tenant: "t", Item: "p", Quantity: c.has, Note: "mine", Source: "list", Added: now.Add(-1)}
+		if c.has == 0 {
+			w = guest.Wish{}
+		}
+		a := guest.AddWish{Wish: guest.Wish{ID: "new", Tenant: "t", Item: "p", Quantity: c.adds, Note: "other", Source: "map"}, Most: c.most, Event: "event"}
+		r, e, err := a.Decide(w, 1, now)
+		if err != nil || r.Wish.Quantity != c.want || (e.ID != "") != (c.want > 0) || c.has > 0 && c.want > 0 && (r.Wish.Note != "mine" || r.Wish.Source != "list" || r.Wish.ID != "old") {
+			t.Errorf("%s: %+v, %+v, %v", name, r, e, err)
+		}
+		tooMany, refused := errors.AsType[*guest.QuantityError](r.Err())
+		if refused != (c.want == 0) || refused && *tooMany != (guest.QuantityError{Quantity: c.has + c.adds, Most: c.most}) {
+			t.Errorf("%s: the error is %v", name, r.Err())
+		}
+	}
+}
+
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	tags := func(tags ...string) *guest.Tags { return &guest.Tags{Tags: tags} }
+	anyTag := &guest.Tags{Any: true}
+	for name, c := range map[string]struct {
+		guard         guest.Guard
+		a, b, missing bool // whether it holds for these tags
+	}{
+		"no guard":        {guest.Guard{}, true, true, true},
+		"a":               {guest.Guard{Match: tags("a")}, true, false, false},
+		"a or b":          {guest.Guard{Match: tags("a", "b")}, true, true, false},
+		"only weak tags":  {guest.Guard{Match: tags()}, false, false, false},
+		"an empty tag":    {guest.Guard{Match: tags("")}, false, false, false},
+		"any":             {guest.Guard{Match: anyTag}, true, true, false},
+		"not a":           {guest.Guard{NoneMatch: tags("a")}, false, true, true},
+		"none":            {guest.Guard{NoneMatch: anyTag}, false, false, true},
+		"a, but not any":  {guest.Guard{Match: tags("a"), NoneMatch: anyTag}, false, false, false},
+		"any except a":    {guest.Guard{Match: anyTag, NoneMatch: tags("a")}, false, true, false},
+		"a quoted * is a": {guest.Guard{Match: tags("*")}, false, false, false},
+	} {
+		for tag, holds := range map[string]bool{"a": c.a, "b": c.b, "": c.missing} {
+			err := c.guard.Check(tag)
+			changed, refused := errors.AsType[*guest.ChangedError](err)
+			if refused == holds || refused && (changed.Tag != tag || !errors.Is(err, guest.ErrChanged)) {
+				t.Errorf("%s for %q: %v", name, tag, err)
+			}
+		}
+	}
+	if guest.ListTag(nil) != guest.ListTag([]guest.Wish{}) || guest.ListTag(nil) == "" {
+		t.Error("the tag of an empty list")
+	}
+}

@@ -94,9 +94,9 @@ func (s *Service) CheckCriteria(ctx context.Context, criteria canonjson.Value) e
 	return schema.validate(ctx, criteria)
 }
 
-// AddWish validates and adds an entry. A repeated request returns the first result. Err of the result is the refusal by
-// the wishlist's rules.
-func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[AddedWish], err error) {
+// AddWish validates and adds an entry, or adds to its quantity, up to most; 0 means the profile's maximum. A repeated request
+// returns the first result. Err of the result is the refusal by the wishlist's rules.
+func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish, most int) (o Once[AddedWish], err error) {
 	var ok bool
 	if w.Tenant, ok = m.Profile.ParseTenant(w.Tenant); !ok {
 		return o, ErrTenant
@@ -113,8 +113,13 @@ func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[Added
 	if err := m.Profile.checkQuantity(w.Quantity); err != nil {
 		return o, err
 	}
+	if most == 0 {
+		most = m.Profile.maxQuantity()
+	} else if err := m.Profile.checkMost(most); err != nil {
+		return o, err
+	}
 	w.ID = NewID(WishPrefix, s.opts.Clock())
-	a := AddWish{m, w, NewID(EventPrefix, s.opts.Clock())}
+	a := AddWish{m, w, most, NewID(EventPrefix, s.opts.Clock())}
 	return onWishlist(ctx, s, m, func() (Once[AddedWish], error) { return s.opts.Store.AddWish(ctx, a) })
 }
 
@@ -122,6 +127,9 @@ func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[Added
 func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o Once[ChangedWish], err error) {
 	item, ok := m.Profile.ParseItem(c.Item)
 	if !ok {
+		if err := m.Guard.Check(""); err != nil {
+			return o, err
+		}
 		return o, ErrNoWish
 	}
 	if c.Note != nil {
@@ -142,7 +150,7 @@ func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o O
 func (s *Service) RemoveWish(ctx context.Context, m Mutation, item string) (o Once[RemovedWish], err error) {
 	item, ok := m.Profile.ParseItem(item)
 	if !ok {
-		return o, nil
+		return o, m.Guard.Check("")
 	}
 	r := RemoveWish{m, item, NewID(EventPrefix, s.opts.Clock())}
 	return onWishlist(ctx, s, m, func() (Once[RemovedWish], error) { return s.opts.Store.RemoveWish(ctx, r) })

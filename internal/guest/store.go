@@ -21,17 +21,18 @@ import (
 type Store interface {
 	UserStore
 
-	// A refusal by the wishlist rules is a result, not an error.
+	// A refusal by the wishlist rules is a result, not an error. The guard is about the list; *ChangedError if it does not
+	// hold.
 	AddWish(ctx context.Context, a AddWish) (Once[AddedWish], error)
 
-	// ChangeWish returns ErrNoWish without a live entry.
+	// ChangeWish returns ErrNoWish without a live entry. The guard is about the entry; *ChangedError if it does not hold.
 	ChangeWish(ctx context.Context, c ChangeWish) (Once[ChangedWish], error)
 
-	// RemoveWish marks an entry as removed. A missing entry is a result, not an error.
+	// RemoveWish marks an entry as removed. A missing entry is a result, not an error. The guard is about the entry.
 	RemoveWish(ctx context.Context, r RemoveWish) (Once[RemovedWish], error)
 
 	// Clear deletes the session's wishlist including removed entries, guest data in its handoffs, and earlier
-	// answers.
+	// answers. The guard is about the list.
 	Clear(ctx context.Context, c Clear) (Once[Cleared], error)
 
 	// Wishes reads up to limit live entries after the time and ID in after (nil: from the start), newest first, then

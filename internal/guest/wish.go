@@ -58,7 +58,8 @@ func (w *Wish) isLive() bool { return w.ID != "" && w.Removed.IsZero() }
 // AddWish is a request to add an entry.
 type AddWish struct {
 	Mutation
-	Wish  Wish // with a new ID, without times
+	Wish  Wish // with a new ID, without times; its quantity is added to a live entry's
+	Most  int  // greatest quantity of the entry afterwards
 	Event ID   // ID for the event
 }
 
@@ -68,15 +69,28 @@ type WishOutcome string
 // Outcomes of AddWish.
 const (
 	WishAdded         WishOutcome = "added"
-	WishKept          WishOutcome = "kept" // already live, unchanged
+	WishKept          WishOutcome = "kept"    // already live, unchanged
+	WishIncreased     WishOutcome = "changed" // already live, with a greater quantity
 	WishlistFull      WishOutcome = "full"
 	WishOfOtherTenant WishOutcome = "other-tenant"
+	TooManyWishes     WishOutcome = "too-many" // the quantity would exceed AddWish.Most
 )
 
 // AddedWish is the result of AddWish.
 type AddedWish struct {
 	Outcome WishOutcome `json:"outcome"`
 	Wish    Wish        `json:"wish,omitzero"` // zero if Err is not nil
+
+	// set for TooManyWishes
+	Quantity int `json:"quantity,omitempty"` // what the quantity would be
+	Most     int `json:"most,omitempty"`
+}
+
+// QuantityError means that an entry's quantity would exceed a limit.
+type QuantityError struct{ Quantity, Most int }
+
+func (e *QuantityError) Error() string {
+	return fmt.Sprintf("the quantity would be %d: the limit is %d", e.Quantity, e.Most)
 }
 
 // Err returns the refusal, or nil.
@@ -86,20 +100,25 @@ func (a *AddedWish) Err() error {
 		return ErrWishlistFull
 	case WishOfOtherTenant:
 		return ErrOtherTenant
+	case TooManyWishes:
+		return &QuantityError{a.Quantity, a.Most}
 	}
 	return nil
 }
 
-// Decide adds an entry, or revives a removed entry under its old ID. existing is the session's row for the item, with
-// an empty ID if missing; live counts live entries. After WishAdded, the store writes the entry and the event.
+// Decide adds an entry, revives a removed entry under its old ID, or adds to the quantity of a live entry, whose other
+// members stay. existing is the session's row for the item, with an empty ID if missing; live counts live entries. If e has
+// an ID, the store writes the entry and the event.
 func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e Event, err error) {
 	switch {
 	case existing.ID != "" && existing.Tenant != a.Wish.Tenant:
 		return AddedWish{Outcome: WishOfOtherTenant}, e, nil
 	case existing.isLive():
-		return AddedWish{WishKept, existing}, e, nil
+		return a.increase(existing, now)
 	case live >= MaxWishes:
 		return AddedWish{Outcome: WishlistFull}, e, nil
+	case a.Wish.Quantity > a.Most:
+		return AddedWish{Outcome: TooManyWishes, Quantity: a.Wish.Quantity, Most: a.Most}, e, nil
 	}
 	w := a.Wish
 	if existing.ID != "" {
@@ -107,7 +126,20 @@ func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e
 	}
 	w.Added, w.Removed = now, time.Time{}
 	e, err = wishEvent(a.Mutation, "wishlist.added.v1", a.Event, w, now)
-	return AddedWish{WishAdded, w}, e, err
+	return AddedWish{Outcome: WishAdded, Wish: w}, e, err
+}
+
+// increase adds to the quantity of a live entry. Without quantities, adding again has no effect.
+func (a *AddWish) increase(w Wish, now time.Time) (r AddedWish, e Event, err error) {
+	if a.Wish.Quantity == 0 {
+		return AddedWish{Outcome: WishKept, Wish: w}, e, nil
+	}
+	if sum := w.Quantity + a.Wish.Quantity; sum > a.Most {
+		return AddedWish{Outcome: TooManyWishes, Quantity: sum, Most: a.Most}, e, nil
+	}
+	w.Quantity += a.Wish.Quantity
+	e, err = wishEvent(a.Mutation, "wishlist.changed.v1", a.Event, w, now)
+	return AddedWish{Outcome: WishIncreased, Wish: w}, e, err
 }
 
 // ChangeWish is a request to change an entry.
@@ -124,9 +156,12 @@ type ChangedWish struct {
 	Wish Wish `json:"wish"`
 }
 
-// Decide returns the changed entry, or ErrNoWish. The store appends the event, which is empty unless the quantity
-// changed.
+// Decide returns the changed entry, *ChangedError if the guard does not hold for the entry, or ErrNoWish. The store appends
+// the event, which is empty unless the quantity changed.
 func (c *ChangeWish) Decide(existing Wish, now time.Time) (r ChangedWish, e Event, err error) {
+	if err := c.Guard.Check(existing.Tag()); err != nil {
+		return r, e, err
+	}
 	if !existing.isLive() {
 		return r, e, ErrNoWish
 	}
@@ -152,8 +187,11 @@ type RemovedWish struct {
 	Removed bool `json:"removed"` // false if no entry was live
 }
 
-// Decide returns the result. If the entry was removed, the store marks it as removed at now and stores the event.
+// Decide returns the result, or *ChangedError if the guard does not hold for the entry. If the entry was removed, the store marks it as removed at now and stores the event.
 func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, e Event, err error) {
+	if err := r.Guard.Check(existing.Tag()); err != nil {
+		return removed, e, err
+	}
 	if !existing.isLive() {
 		return RemovedWish{}, e, nil
 	}

@@ -94,7 +94,7 @@ export interface paths {
         put?: never;
         /**
          * Sign a user in
-         * @description Joins the session to a user of the site and merges the session's data into the user's data. The cookie is replaced.
+         * @description Joins the session to a user of the site and merges the session's data into the user's data. The cookie is replaced. With If-Match or If-None-Match, only if the entity tag of the session's wishlist fulfils the condition.
          */
         post: operations["linkSession"];
         /**
@@ -188,7 +188,7 @@ export interface paths {
         put?: never;
         /**
          * Clear the session
-         * @description Deletes the preferences, lists and wishlist, and starts a new session.
+         * @description Deletes the preferences, lists and wishlist, and starts a new session. With If-Match or If-None-Match, only if the entity tag of the wishlist fulfils the condition.
          */
         post: operations["clearSession"];
         delete?: never;
@@ -371,7 +371,10 @@ export interface paths {
         /** List the wishlist */
         get: operations["listWishes"];
         put?: never;
-        /** Add a property */
+        /**
+         * Add a property
+         * @description With If-Match or If-None-Match, only if the entity tag of the wishlist fulfils the condition.
+         */
         post: operations["addWish"];
         delete?: never;
         options?: never;
@@ -389,17 +392,21 @@ export interface paths {
             };
             cookie?: never;
         };
-        get?: never;
+        /** Read an entry */
+        get: operations["getWish"];
         put?: never;
         post?: never;
         /**
          * Remove a property
-         * @description The idempotency key is optional, because repeating the request has no further effect.
+         * @description The idempotency key is optional, because repeating the request has no further effect. With If-Match or If-None-Match, only if the entity tag of the entry fulfils the condition.
          */
         delete: operations["removeWish"];
         options?: never;
         head?: never;
-        /** Replace a note */
+        /**
+         * Replace a note
+         * @description With If-Match or If-None-Match, only if the entity tag of the entry fulfils the condition.
+         */
         patch: operations["setNote"];
         trace?: never;
     };
@@ -1792,7 +1799,7 @@ export interface components {
          * @description Stable error code, for decisions in clients.
          * @enum {string}
          */
-        ErrorCode: "attributes-changed" | "attributes-full" | "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "handoff-voided" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "not-signed-in" | "other-browser" | "other-tenant" | "other-user" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "user-token-invalid" | "wishlist-full";
+        ErrorCode: "attributes-changed" | "attributes-full" | "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "handoff-voided" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "not-signed-in" | "other-browser" | "other-tenant" | "other-user" | "quantity-limit" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "user-token-invalid" | "wishlist-changed" | "wishlist-full";
     };
     responses: {
         /** @description The request is malformed, its idempotency key is missing or invalid, or it has a condition header, such as If-Match, that is malformed or that this request does not support. */
@@ -2016,7 +2023,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The wishlist is full or contains the property under another tenant, or the first request with this idempotency key is in progress. */
+        /** @description The wishlist is full, contains the property under another tenant or would contain too many of the item, or the first request with this idempotency key is in progress. */
         WishConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2087,6 +2094,32 @@ export interface components {
                  *       "status": 412,
                  *       "detail": "the attributes have another version than If-Match: read them again",
                  *       "code": "attributes-changed",
+                 *       "requestId": "0b9a4e2f7c1d4a53",
+                 *       "retriable": false
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The wishlist or entry does not match If-Match or If-None-Match. ETag is the current entity tag; without it, there is no such entry. */
+        WishlistChanged: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                "Set-Cookie": components["headers"]["SetCookie"];
+                "X-Session-Token": components["headers"]["SessionToken"];
+                ETag: components["headers"]["WishETag"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Precondition Failed",
+                 *       "status": 412,
+                 *       "detail": "the wishlist or entry does not match the condition: read it again",
+                 *       "code": "wishlist-changed",
                  *       "requestId": "0b9a4e2f7c1d4a53",
                  *       "retriable": false
                  *     }
@@ -2403,6 +2436,8 @@ export interface components {
         /** @description The answer's origin as defined by RFC 9211. */
         CacheStatus: string;
         ETag: string;
+        /** @description The entity tag of the wishlist or entry, for If-Match. In the profile hotel, only answers to requests with a condition carry it. */
+        WishETag: string;
         /** @description The ID of the request in the server log. */
         RequestId: string;
         /** @description Remaining requests, and seconds until the full limit is available (draft-ietf-httpapi-ratelimit-headers). */
@@ -2749,6 +2784,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
+                /** @description Quoted entity tags, or *. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description Quoted entity tags, or *. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
             cookie?: never;
@@ -2787,6 +2826,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["Timeout"];
             409: components["responses"]["LinkConflict"];
+            412: components["responses"]["WishlistChanged"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["MediaType"];
             422: components["responses"]["Unprocessable"];
@@ -3072,6 +3112,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
+                /** @description Quoted entity tags, or *. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description Quoted entity tags, or *. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
             cookie?: never;
@@ -3096,6 +3140,7 @@ export interface operations {
             403: components["responses"]["CrossSite"];
             408: components["responses"]["Timeout"];
             409: components["responses"]["InFlight"];
+            412: components["responses"]["WishlistChanged"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["KeyReused"];
             429: components["responses"]["TooManyRequests"];
@@ -3526,7 +3571,10 @@ export interface operations {
                 /** @description nextCursor from the previous page. */
                 cursor?: components["parameters"]["Cursor"];
             };
-            header?: never;
+            header?: {
+                /** @description Quoted entity tags, or *. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -3540,6 +3588,7 @@ export interface operations {
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
                     "X-Session-Token": components["headers"]["SessionToken"];
+                    ETag: components["headers"]["WishETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3561,6 +3610,19 @@ export interface operations {
                     "application/json": components["schemas"]["WishPage"];
                 };
             };
+            /** @description The wishlist still matches If-None-Match. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["Invalid"];
             408: components["responses"]["Timeout"];
             413: components["responses"]["TooLarge"];
@@ -3580,6 +3642,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
+                /** @description Quoted entity tags, or *. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description Quoted entity tags, or *. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
             cookie?: never;
@@ -3605,6 +3671,7 @@ export interface operations {
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
                     "X-Session-Token": components["headers"]["SessionToken"];
+                    ETag: components["headers"]["WishETag"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -3630,6 +3697,7 @@ export interface operations {
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
                     "X-Session-Token": components["headers"]["SessionToken"];
+                    ETag: components["headers"]["WishETag"];
                     Location: components["headers"]["Location"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
@@ -3653,9 +3721,72 @@ export interface operations {
             403: components["responses"]["CrossSite"];
             408: components["responses"]["Timeout"];
             409: components["responses"]["WishConflict"];
+            412: components["responses"]["WishlistChanged"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["MediaType"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getWish: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Quoted entity tags, or *. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /** @description UUID. */
+                propertyId: components["parameters"]["EntryPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entry. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
+                     *       "tenantId": "11111111-2222-4333-8444-555555555555",
+                     *       "propertyId": "22222222-2222-4333-8444-555555555555",
+                     *       "source": "detail",
+                     *       "note": "with a view of the lake",
+                     *       "addedAt": "2026-11-23T04:00:01.2Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Wish"];
+                };
+            };
+            /** @description The entry still matches If-None-Match. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    "Set-Cookie": components["headers"]["SetCookie"];
+                    "X-Session-Token": components["headers"]["SessionToken"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Invalid"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -3672,6 +3803,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
+                /** @description Quoted entity tags, or *. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description Quoted entity tags, or *. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description UUID. */
@@ -3699,6 +3834,7 @@ export interface operations {
             403: components["responses"]["CrossSite"];
             408: components["responses"]["Timeout"];
             409: components["responses"]["InFlight"];
+            412: components["responses"]["WishlistChanged"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["KeyReused"];
             429: components["responses"]["TooManyRequests"];
@@ -3717,6 +3853,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /** @description Another name for Idempotency-Key. If both are sent, their values must be equal. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
+                /** @description Quoted entity tags, or *. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description Quoted entity tags, or *. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description UUID. */
@@ -3743,6 +3883,7 @@ export interface operations {
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Set-Cookie": components["headers"]["SetCookie"];
                     "X-Session-Token": components["headers"]["SessionToken"];
+                    ETag: components["headers"]["WishETag"];
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
                     [name: string]: unknown;
                 };
@@ -3766,6 +3907,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["Timeout"];
             409: components["responses"]["InFlight"];
+            412: components["responses"]["WishlistChanged"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["MediaType"];
             422: components["responses"]["Unprocessable"];

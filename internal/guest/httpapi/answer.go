@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -15,6 +16,7 @@ type answer struct {
 	ContentType string // "" without a body
 	// "" without the header
 	Location string
+	Etag     string
 	Body     []byte
 }
 
@@ -31,6 +33,9 @@ func jsonAnswer(status int, body any) (answer, error) {
 // that repeats get the same bytes.
 func reply[R any](x *exchange, o guest.Once[R], err error, render func(R) (answer, error)) error {
 	if err != nil {
+		if changed, ok := errors.AsType[*guest.ChangedError](err); ok && changed.Tag != "" {
+			x.out.Header().Set("Etag", quoted(changed.Tag))
+		}
 		return err
 	}
 	a, err := render(o.Result)
@@ -53,6 +58,9 @@ func send(w http.ResponseWriter, a answer) {
 	if a.ContentType != "" {
 		h.Set("Content-Type", a.ContentType)
 		h.Set("Content-Length", strconv.Itoa(len(a.Body)))
+	}
+	if a.Etag != "" {
+		h.Set("Etag", a.Etag)
 	}
 	if a.Location != "" {
 		h.Set("Location", a.Location)

@@ -114,13 +114,16 @@ func (d *describer) wishes() {
 		d.members(name)["tenantId"] = object{"anyOf": []any{object{"$ref": "#/components/schemas/TenantID"}, object{"enum": []any{nil, ""}}}}
 	}
 	d.members("WishRequest")["source"] = object{"anyOf": []any{object{"$ref": "#/components/schemas/Source"}, object{"type": "null"}}, "description": "If absent, " + defaultSource + "."}
+	d.members("Wish")["etag"] = object{"type": "string", "description": "The entity tag of the entry, as in If-Match."}
+	d.require("Wish", "id", "tenantId", "itemId", "source", "addedAt", "etag")
 	if d.profile.MaxQuantity == 0 {
 		return
 	}
 	quantity := object{"type": "integer", "minimum": 1, "maximum": d.profile.MaxQuantity}
-	d.members("WishRequest")["quantity"] = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": d.profile.MaxQuantity, "default": 1}
+	d.members("WishRequest")["quantity"] = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": d.profile.MaxQuantity, "default": 1, "description": "Added to the quantity of the entry, if there is one."}
+	d.members("WishRequest")["max"] = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": d.profile.MaxQuantity, "description": "The greatest quantity of the entry afterwards."}
 	d.members("Wish")["quantity"] = quantity
-	d.require("Wish", "id", "tenantId", "itemId", "quantity", "source", "addedAt")
+	d.require("Wish", "id", "tenantId", "itemId", "quantity", "source", "addedAt", "etag")
 	note := d.members("NoteRequest")
 	note["quantity"] = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": d.profile.MaxQuantity}
 	note["note"] = object{"type": []string{"string", "null"}, "maxLength": guest.MaxNote, "description": "An empty note removes it."}

@@ -32,6 +32,7 @@ var known = []struct {
 	{guest.ErrWishlistFull, http.StatusConflict, "wishlist-full"},
 	{guest.ErrOtherTenant, http.StatusConflict, "other-tenant"},
 	{guest.ErrAttributesChanged, http.StatusPreconditionFailed, "attributes-changed"},
+	{guest.ErrChanged, http.StatusPreconditionFailed, "wishlist-changed"},
 	{guest.ErrUserToken, http.StatusForbidden, "user-token-invalid"},
 	{guest.ErrOtherUser, http.StatusConflict, "other-user"},
 	{guest.ErrSignInEnded, http.StatusForbidden, "not-signed-in"},
@@ -60,6 +61,9 @@ func asRefusal(err error) *web.Refusal {
 	}
 	if e, ok := errors.AsType[*guest.AttributesFullError](err); ok {
 		return web.RefuseFor(err, http.StatusConflict, "attributes-full", e.Error())
+	}
+	if e, ok := errors.AsType[*guest.QuantityError](err); ok {
+		return web.RefuseFor(err, http.StatusConflict, "quantity-limit", e.Error())
 	}
 	if e, ok := errors.AsType[*guest.UserError](err); ok {
 		return web.RefuseFor(err, http.StatusForbidden, "user-token-invalid", e.Error())

@@ -277,7 +277,8 @@ func (x *exchange) read() (err error) {
 		return err
 	}
 	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest(), Trace: traceOf(x.in), Profile: x.Guests.Profile()}
-	return nil
+	x.mutation.Guard, err = guard(x.in.Header)
+	return err
 }
 
 // readJSON reads a body with a limit in bytes. With patch, the type must be that of a merge patch.
@@ -295,7 +296,13 @@ func readJSON(w http.ResponseWriter, r *http.Request, maxBytes int, patch bool) 
 // digest covers every part of the request that matters. The parts contain no line breaks.
 func (x *exchange) digest() [sha256.Size]byte {
 	query, _ := url.ParseQuery(x.in.URL.RawQuery)
-	return sha256.Sum256([]byte(x.in.Method + "\n" + x.at.Path + "\n" + query.Encode() + "\n" + string(x.body)))
+	parts := x.in.Method + "\n" + x.at.Path + "\n" + query.Encode() + "\n" + string(x.body)
+	for _, name := range x.action.conditions {
+		if tags := x.in.Header.Values(name); len(tags) > 0 {
+			parts += "\n" + name + ": " + strings.Join(tags, ", ")
+		}
+	}
+	return sha256.Sum256([]byte(parts))
 }
 
 // idempotencyKey reads the header, as a quoted string (draft-ietf-httpapi-idempotency-key-header) or plain text,

@@ -156,6 +156,9 @@ type action struct {
 // ofTagged are the conditions of answers with an entity tag.
 var ofTagged = []string{"If-None-Match"}
 
+// ofChanges are the conditions of changes to the wishlist: see guest.Guard.
+var ofChanges = []string{"If-Match", "If-None-Match"}
+
 var criteriaActions = map[string]map[string]*action{
 	"/search":          {http.MethodPost: {serve: (*exchange).searchItems, begins: true, body: true}},
 	"/search/{srsId}":  {http.MethodGet: {serve: (*exchange).getItems}},
@@ -174,7 +177,7 @@ var actions = map[string]map[string]*action{
 		http.MethodPatch: {serve: (*exchange).patchAttributes, body: true, patch: true, most: maxAttributesPatch, conditions: []string{"If-Match"}},
 	},
 	"/session/link": {
-		http.MethodPost:   {serve: (*exchange).linkSession, mutates: true, body: true},
+		http.MethodPost:   {serve: (*exchange).linkSession, mutates: true, body: true, conditions: ofChanges},
 		http.MethodDelete: {serve: (*exchange).unlinkSession, begins: true},
 	},
 	"/user/sessions":             {http.MethodGet: {serve: (*exchange).listUserSessions}, http.MethodDelete: {serve: (*exchange).endUserSessions}},
@@ -192,12 +195,19 @@ var actions = map[string]map[string]*action{
 	"/brands/{tenantId}/peek":           {http.MethodGet: {serve: (*exchange).getBrand, public: true, conditions: ofTagged}},
 	keySetRoute:                         {http.MethodGet: {serve: (*exchange).getKeySet, public: true, conditions: ofTagged}},
 	"/search/{srsId}":                   {http.MethodGet: {serve: (*exchange).getSearch}},
-	"/session/clear":                    {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
-	"/wishlist":                         {http.MethodGet: {serve: (*exchange).listWishes, lenient: true}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
-	"/wishlist/{propertyId}":            {http.MethodPatch: {serve: (*exchange).changeWish, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true, keyless: true}},
-	"/openapi.json":                     {http.MethodGet: {serve: (*exchange).document, open: true}},
-	"/handoff":                          {http.MethodGet: {serve: (*exchange).listHandoffs}},
-	"/handoff/{tenantId}/{propertyId}":  {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true, scored: true}},
-	"/telemetry/page-view":              {http.MethodPost: {serve: (*exchange).recordPageViews, mutates: true, body: true, most: maxTelemetry}},
-	"/telemetry/funnel":                 {http.MethodPost: {serve: (*exchange).recordFunnelEvents, mutates: true, body: true, most: maxTelemetry}},
+	"/session/clear":                    {http.MethodPost: {serve: (*exchange).clear, mutates: true, conditions: ofChanges}},
+	"/wishlist": {
+		http.MethodGet:  {serve: (*exchange).listWishes, lenient: true, conditions: ofTagged},
+		http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true, conditions: ofChanges},
+	},
+	"/wishlist/{propertyId}": {
+		http.MethodGet:    {serve: (*exchange).getWish, lenient: true, conditions: ofTagged},
+		http.MethodPatch:  {serve: (*exchange).changeWish, mutates: true, body: true, conditions: ofChanges},
+		http.MethodDelete: {serve: (*exchange).removeWish, mutates: true, keyless: true, conditions: ofChanges},
+	},
+	"/openapi.json":                    {http.MethodGet: {serve: (*exchange).document, open: true}},
+	"/handoff":                         {http.MethodGet: {serve: (*exchange).listHandoffs}},
+	"/handoff/{tenantId}/{propertyId}": {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true, scored: true}},
+	"/telemetry/page-view":             {http.MethodPost: {serve: (*exchange).recordPageViews, mutates: true, body: true, most: maxTelemetry}},
+	"/telemetry/funnel":                {http.MethodPost: {serve: (*exchange).recordFunnelEvents, mutates: true, body: true, most: maxTelemetry}},
 }

@@ -87,7 +87,7 @@ func shopList(t *testing.T, s *server) {
 	if at := added.header.Get("Location"); at != api+"/wishlist/sku-4711" {
 		t.Errorf("Location: %s", at)
 	}
-	b.want(200, http.MethodPost, "/wishlist", `{"itemId":"sku-4711","quantity":5}`, `"quantity":1`)
+	b.want(200, http.MethodPost, "/wishlist", `{"itemId":"sku-4711","quantity":5}`, `"quantity":6`)
 	b.want(200, http.MethodPatch, "/wishlist/sku-4711", `{"quantity":3}`, `"quantity":3`)
 	b.want(200, http.MethodPatch, "/wishlist/sku-4711", `{"quantity":3,"note":"gift"}`, `"quantity":3`, `"note":"gift"`)
 	b.want(201, http.MethodPost, "/wishlist", `{"itemId":"SKU-4711","quantity":99}`) // IDs are case-sensitive
@@ -106,7 +106,7 @@ func shopList(t *testing.T, s *server) {
 		`{"itemId":"a","quantity":0}`:     "quantity: expected 1 to 99",
 		`{"itemId":"a","quantity":100}`:   `"pointer":"/quantity"`,
 		`{"itemId":"a","quantity":1.5}`:   `"pointer":"/quantity"`,
-		`{"propertyId":"a"}`:              "expected tenantId, itemId, quantity, source, note",
+		`{"propertyId":"a"}`:              "expected tenantId, itemId, quantity, source, note, max",
 		`{"itemId":"a","tenantId":"sku"}`: `"pointer":"/tenantId"`,
 		`{"itemId":"a","source":"mail"}`:  `"pointer":"/source"`,
 	} {
@@ -122,6 +122,7 @@ func shopList(t *testing.T, s *server) {
 	}
 	want := []string{
 		`shop.guest.wishlist.added.v1 "itemId":"sku-4711","quantity":1,"source":"detail"}`,
+		`shop.guest.wishlist.changed.v1 "itemId":"sku-4711","quantity":6,"source":"detail"}`,
 		`shop.guest.wishlist.changed.v1 "itemId":"sku-4711","quantity":3,"source":"detail"}`,
 		`shop.guest.wishlist.added.v1 "itemId":"SKU-4711","quantity":99,"source":"detail"}`,
 		`shop.guest.wishlist.removed.v1 "itemId":"sku-4711","quantity":3,"source":"detail"}`,

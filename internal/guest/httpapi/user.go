@@ -41,10 +41,13 @@ func (x *exchange) linkAgain(token string) error {
 	if err == nil && user != x.user.User {
 		err = guest.ErrOtherUser
 	}
-	if err != nil {
-		return err
+	if err == nil && !x.mutation.Guard.IsZero() {
+		var tag string
+		if _, tag, err = x.Guests.TaggedWishes(x.ctx(), x.session, nil, 0); err == nil {
+			err = x.mutation.Guard.Check(tag)
+		}
 	}
-	return x.sendJSON(http.StatusOK, linkView{})
+	return reply(x, guest.Once[guest.Linked]{}, err, func(guest.Linked) (answer, error) { return jsonAnswer(http.StatusOK, linkView{}) })
 }
 
 // unlinkSession signs the user out and starts a new session: the list stays with the user.

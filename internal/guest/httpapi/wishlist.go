@@ -38,6 +38,7 @@ type itemView struct {
 	Source   string    `json:"source"`
 	Note     string    `json:"note,omitempty"`
 	AddedAt  time.Time `json:"addedAt"`
+	Etag     string    `json:"etag"` // as in If-Match
 }
 
 // viewOf chooses the view.
@@ -45,7 +46,17 @@ func (x *exchange) viewOf(w guest.Wish) any {
 	if x.Guests.Profile().IsHotel() {
 		return wishView{w.ID, w.Tenant, w.Item, w.Source, w.Note, w.Added}
 	}
-	return itemView{w.ID, w.Tenant, w.Item, w.Quantity, w.Source, w.Note, w.Added}
+	return itemView{w.ID, w.Tenant, w.Item, w.Quantity, w.Source, w.Note, w.Added, quoted(w.Tag())}
+}
+
+// quoted returns an entity tag as in the header ETag.
+func quoted(tag string) string { return `"` + tag + `"` }
+
+// tagged reports whether the answer carries an entity tag. The answers of the hotel search were fixed before lists had tags:
+// only requests with a condition get them there.
+func (x *exchange) tagged() bool {
+	h := x.in.Header
+	return !x.Guests.Profile().IsHotel() || len(h.Values("If-Match"))+len(h.Values("If-None-Match")) > 0
 }
 
 // spelled returns a tenant as the request spells it: some platforms write tnt_ and a ULID.
@@ -56,8 +67,8 @@ func spelled(tenant, asked string) string {
 	return tenant
 }
 
-// newWish reads an item to add.
-func (x *exchange) newWish() (guest.Wish, error) {
+// newWish reads an item to add. most limits its quantity; 0 if the request does not limit it.
+func (x *exchange) newWish() (w guest.Wish, most int, err error) {
 	if x.Guests.Profile().IsHotel() {
 		var in struct {
 			TenantID   string `json:"tenantId"`
@@ -66,7 +77,7 @@ func (x *exchange) newWish() (guest.Wish, error) {
 			Note       string `json:"note"`
 		}
 		err := decode(x.body, &in)
-		return guest.Wish{Tenant: in.TenantID, Item: in.PropertyID, Source: in.Source, Note: in.Note}, err
+		return guest.Wish{Tenant: in.TenantID, Item: in.PropertyID, Source: in.Source, Note: in.Note}, 0, err
 	}
 	in := struct {
 		TenantID string `json:"tenantId"`
@@ -74,23 +85,29 @@ func (x *exchange) newWish() (guest.Wish, error) {
 		Quantity int    `json:"quantity"`
 		Source   string `json:"source"`
 		Note     string `json:"note"`
+		Max      *int   `json:"max"`
 	}{Source: defaultSource}
-	if x.Guests.Profile().MaxQuantity > 0 {
+	quantities := x.Guests.Profile().MaxQuantity > 0
+	if quantities {
 		in.Quantity = 1
 	}
-	err := decode(x.body, &in)
-	return guest.Wish{Tenant: in.TenantID, Item: in.ItemID, Quantity: in.Quantity, Source: in.Source, Note: in.Note}, err
+	if err = decode(x.body, &in); err == nil && in.Max != nil {
+		if most = *in.Max; most == 0 || !quantities {
+			err = refuseMember("max", "expected at least 1, in a profile with quantities")
+		}
+	}
+	return guest.Wish{Tenant: in.TenantID, Item: in.ItemID, Quantity: in.Quantity, Source: in.Source, Note: in.Note}, most, err
 }
 
 const defaultSource = "detail"
 
-// addWish adds an item to the wishlist.
+// addWish adds an item to the wishlist, or to the quantity of its entry.
 func (x *exchange) addWish() error {
-	w, err := x.newWish()
+	w, most, err := x.newWish()
 	if err != nil {
 		return err
 	}
-	o, err := x.Guests.AddWish(x.ctx(), x.mutation, w)
+	o, err := x.Guests.AddWish(x.ctx(), x.mutation, w, most)
 	return reply(x, o, err, func(r guest.AddedWish) (answer, error) {
 		if err := r.Err(); err != nil { // repeats get the same problem, so it names only the path
 			return problemAnswer(asRefusal(err), problem.Occurrence{Path: x.at.Path}, x.NestErrors), nil
@@ -103,6 +120,7 @@ func (x *exchange) addWish() error {
 		shown := r.Wish
 		shown.Tenant = spelled(r.Wish.Tenant, w.Tenant)
 		a, err := jsonAnswer(status, x.viewOf(shown))
+		x.tag(&a, r.Wish)
 		if added {
 			a.Location = prefix + "wishlist/" + url.PathEscape(r.Wish.Item)
 		}
@@ -117,7 +135,69 @@ func (x *exchange) changeWish() error {
 		return err
 	}
 	o, err := x.Guests.ChangeWish(x.ctx(), x.mutation, c)
-	return reply(x, o, err, func(r guest.ChangedWish) (answer, error) { return jsonAnswer(http.StatusOK, x.viewOf(r.Wish)) })
+	return reply(x, o, err, func(r guest.ChangedWish) (answer, error) {
+		a, err := jsonAnswer(http.StatusOK, x.viewOf(r.Wish))
+		x.tag(&a, r.Wish)
+		return a, err
+	})
+}
+
+// tag sets the entity tag of an answer with an entry.
+func (x *exchange) tag(a *answer, w guest.Wish) {
+	if x.tagged() {
+		a.Etag = quoted(w.Tag())
+	}
+}
+
+// getWish answers with an entry.
+func (x *exchange) getWish() error {
+	if x.session == "" {
+		return guest.ErrNoWish
+	}
+	w, err := x.Guests.Wish(x.ctx(), x.session, x.route.item)
+	if err != nil {
+		return err
+	}
+	return x.sendTagged(w.Tag(), x.viewOf(w))
+}
+
+// sendTagged answers with a view, or 304 if the client has the view with this entity tag.
+func (x *exchange) sendTagged(tag string, view any) error {
+	known, err := web.ParseEntityTags(x.in.Header, "If-None-Match")
+	if err != nil {
+		return err
+	}
+	if known != nil && known.MatchesWeak(tag) {
+		x.out.Header().Set("Etag", quoted(tag))
+		x.out.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	a, err := jsonAnswer(http.StatusOK, view)
+	if err != nil {
+		return err
+	}
+	a.Etag = quoted(tag)
+	send(x.out, a)
+	return nil
+}
+
+// guard reads the conditions of a change.
+func guard(h http.Header) (g guest.Guard, err error) {
+	match, err := web.ParseEntityTags(h, "If-Match")
+	if err != nil {
+		return g, err
+	}
+	none, err := web.ParseEntityTags(h, "If-None-Match")
+	if err != nil {
+		return g, err
+	}
+	if match != nil { // weak tags match nothing (RFC 9110, section 13.1.1)
+		g.Match = &guest.Tags{Any: match.Any, Tags: match.Strong}
+	}
+	if none != nil {
+		g.NoneMatch = &guest.Tags{Any: none.Any, Tags: slices.Concat(none.Strong, none.Weak)}
+	}
+	return g, nil
 }
 
 // wishChange reads a change; missing members stay.
@@ -176,9 +256,9 @@ func (x *exchange) listWishes() error {
 	if after != nil {
 		last = &guest.Wish{ID: after.ID, Added: after.At}
 	}
-	var all []guest.Wish
+	all, tag := []guest.Wish(nil), guest.ListTag(nil)
 	if x.session != "" {
-		if all, err = x.Guests.Wishes(x.ctx(), x.session, last, limit+1); err != nil {
+		if all, tag, err = x.Guests.TaggedWishes(x.ctx(), x.session, last, limit+1); err != nil {
 			return err
 		}
 	}
@@ -194,12 +274,10 @@ func (x *exchange) listWishes() error {
 	for _, w := range all {
 		page.Items = append(page.Items, x.viewOf(w))
 	}
-	a, err := jsonAnswer(http.StatusOK, page)
-	if err != nil {
-		return err
+	if x.tagged() {
+		return x.sendTagged(tag, page)
 	}
-	send(x.out, a)
-	return nil
+	return x.sendJSON(http.StatusOK, page)
 }
 
 var errQuery = web.Refuse(http.StatusBadRequest, "invalid", "query: expected limit (1 to 100) and cursor (nextCursor of the page before), each at most once")

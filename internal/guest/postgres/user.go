@@ -40,6 +40,9 @@ var (
 // mutation that locks a list waits for another lock.
 func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Linked], error) {
 	o, err := mutate(ctx, s, "guest.link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
+		if err := t.check(l.Guard); err != nil {
+			return r, err
+		}
 		list, err := t.userList(l)
 		if err != nil {
 			return r, err

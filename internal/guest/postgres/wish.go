@@ -103,16 +103,31 @@ func (t *tx) wish(item string) (guest.Wish, error) {
 	return row.wish(), err
 }
 
+// check checks a guard of the session's list.
+func (t *tx) check(g guest.Guard) error {
+	if g.IsZero() {
+		return nil
+	}
+	all, err := t.wishes(sqlWishes, string(t.session), guest.MaxWishes)
+	if err != nil {
+		return err
+	}
+	return g.Check(guest.ListTag(all))
+}
+
 // AddWish implements guest.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
 	return mutate(ctx, s, "guest.add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
+		if err := t.check(a.Guard); err != nil {
+			return r, err
+		}
 		var row scanWish
 		var live int
 		if _, err := t.t.QueryRow(sqlWishAndLive, []any{string(t.session), guest.ItemKey(a.Wish.Item)}, append(row.dest(), &live)...); err != nil {
 			return r, err
 		}
 		r, e, err := a.Decide(row.wish(), live, t.now)
-		if err != nil || r.Outcome != guest.WishAdded {
+		if err != nil || e.ID == "" {
 			return r, err
 		}
 		if err := t.t.Queue(sqlPutWish.Statement, sqlPutWish.Args(addedWish{t.session, r.Wish})...); err != nil {
@@ -182,6 +197,9 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 // Clear implements guest.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
 	return mutate(ctx, s, "guest.clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
+		if err := t.check(of.Guard); err != nil {
+			return r, err
+		}
 		if err := t.t.Queue(sqlEraseHandoffs, string(t.session), t.now); err != nil {
 			return r, err
 		}

@@ -32,6 +32,9 @@ const (
 // LinkUser implements guest.UserStore.
 func (s *Store) LinkUser(ctx context.Context, l guest.Link) (guest.Once[guest.Linked], error) {
 	o, err := mutate(ctx, s, "link", l.Mutation, func(t *tx) (r guest.Linked, err error) {
+		if err := t.check(l.Guard); err != nil {
+			return r, err
+		}
 		list, found, err := sqlitedb.QueryRow(t.c, sqlUserList, scanID, l.User)
 		if err != nil {
 			return r, err

@@ -76,9 +76,24 @@ func (t *tx) wish(item string) (guest.Wish, error) {
 	return w, err
 }
 
+// check checks a guard of the session's list.
+func (t *tx) check(g guest.Guard) error {
+	if g.IsZero() {
+		return nil
+	}
+	all, err := sqlitedb.QueryAll(t.c, sqlWishes, scanWish, string(t.session), guest.MaxWishes)
+	if err != nil {
+		return err
+	}
+	return g.Check(guest.ListTag(all))
+}
+
 // AddWish implements guest.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
 	return mutate(ctx, s, "add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
+		if err := t.check(a.Guard); err != nil {
+			return r, err
+		}
 		existing, err := t.wish(a.Wish.Item)
 		if err != nil {
 			return r, err
@@ -88,7 +103,7 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 			return r, err
 		}
 		r, e, err := a.Decide(existing, live, t.now)
-		if err != nil || r.Outcome != guest.WishAdded {
+		if err != nil || e.ID == "" {
 			return r, err
 		}
 		if err := t.putWish(r.Wish); err != nil {
@@ -163,6 +178,9 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 // Clear implements guest.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
 	return mutate(ctx, s, "clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
+		if err := t.check(of.Guard); err != nil {
+			return r, err
+		}
 		if err := sqlitedb.Exec(t.c, sqlEraseHandoffs, t.now.UnixMicro(), string(t.session)); err != nil {
 			return r, err
 		}

@@ -7,12 +7,15 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/ident"
 	"holdfast/internal/suite"
 )
 
@@ -21,6 +24,9 @@ func itemChecks() []check {
 		{"List", itemList},
 		{"Quantity", itemQuantity},
 		{"Bytes", itemBytes},
+		{"Increase", increase},
+		{"IncreaseConcurrently", increaseConcurrently},
+		{"LinkQuantities", linkQuantities},
 		{"Handoff", itemHandoff},
 		{"StayOrPayload", stayOrPayload},
 	}
@@ -74,7 +80,8 @@ func itemList(_ *testing.T, u *user) {
 		return r
 	}
 	a, b, c := add("sku-4711", 2).Wish, add("SKU-4711", 1).Wish, add(property(1), 3).Wish
-	suite.Equal(u.t, "again", add("sku-4711", 5), guest.AddedWish{Outcome: guest.WishKept, Wish: a})
+	a.Quantity = 7
+	suite.Equal(u.t, "again", add("sku-4711", 5), guest.AddedWish{Outcome: guest.WishIncreased, Wish: a})
 	all := u.wishes(2)
 	suite.Equal(u.t, "entries", len(all), 3)
 	for _, w := range all {
@@ -182,5 +189,93 @@ func stayOrPayload(_ *testing.T, u *user) {
 	m.Handoff.Payload = nil
 	if _, err := u.h.Store.Mint(u.t.Context(), m); err == nil || errors.Is(err, handoffs.ErrNoKey) {
 		u.t.Errorf("a handoff without a stay and a payload: %v", err)
+	}
+}
+
+// increase checks that adding an item again adds to its quantity, up to a limit, once per key.
+func increase(_ *testing.T, u *user) {
+	u = u.in(shop)
+	first := u.add(shopItem("sku-4711", 1))
+	m := u.mutation()
+	add := func(m guest.Mutation, quantity, most int) guest.Once[guest.AddedWish] {
+		u.t.Helper()
+		w := shopItem("sku-4711", quantity)
+		w.Note, w.Source = "other", "map"
+		o, err := u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Most: most, Event: newEvent()})
+		suite.Must(u.t, "AddWish", err)
+		return o
+	}
+	want := first
+	want.Quantity = 3
+	for i := range 3 {
+		suite.Equal(u.t, "1 and 2", add(m, 2, 99), guest.Once[guest.AddedWish]{Result: guest.AddedWish{Outcome: guest.WishIncreased, Wish: want}, Replayed: i > 0})
+	}
+	m = u.mutation()
+	for i := range 2 {
+		refused := guest.AddedWish{Outcome: guest.TooManyWishes, Quantity: 6, Most: 5}
+		suite.Equal(u.t, "beyond the limit", add(m, 3, 5), guest.Once[guest.AddedWish]{Result: refused, Replayed: i > 0})
+	}
+	suite.Equal(u.t, "stored", u.wishes(10), []guest.Wish{want})
+	want.Quantity = 5
+	suite.Equal(u.t, "up to the limit", add(u.mutation(), 2, 5).Result.Wish, want)
+	_, err := u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: u.mutation(), Item: "sku-4711", Event: newEvent()})
+	suite.Must(u.t, "RemoveWish", err)
+	suite.Equal(u.t, "a removed quantity does not count", add(u.mutation(), 2, 2).Result.Wish.Quantity, 2)
+	var kinds []string
+	for _, e := range u.h.Events(u.t, u.session) {
+		kinds = append(kinds, strings.TrimPrefix(e.Type, "shop.guest.wishlist."))
+	}
+	suite.Equal(u.t, "events", kinds, []string{"added.v1", "changed.v1", "changed.v1", "removed.v1", "added.v1"})
+}
+
+// increaseConcurrently checks that each of many concurrent additions counts, and none exceeds the limit.
+func increaseConcurrently(_ *testing.T, u *user) {
+	u = u.in(shop)
+	const racers, each, most = 4, 5, 17
+	var added, refused atomic.Int64
+	var all sync.WaitGroup
+	for r := range racers {
+		racer := u.racer(r)
+		all.Go(func() {
+			for range each {
+				o, err := racer.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: racer.mutation(), Wish: shopItem("sku-4711", 1), Most: most, Event: newEvent()})
+				suite.Must(u.t, "AddWish", err)
+				if o.Result.Err() == nil {
+					added.Add(1)
+				} else {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	suite.Equal(u.t, "added and refused", []int64{added.Load(), refused.Load()}, []int64{most, racers*each - most})
+	suite.Equal(u.t, "quantity", u.wishes(10)[0].Quantity, most)
+}
+
+// linkQuantities checks the quantities of an item in both lists, by merge rule.
+func linkQuantities(_ *testing.T, u *user) {
+	for _, c := range []struct {
+		rule             guest.MergeRule
+		user, guest, sum int
+	}{
+		{guest.MergeUnion, 2, 3, 2}, {guest.MergeNewest, 2, 3, 3}, {guest.MergeSum, 2, 3, 5}, {guest.MergeSum, 60, 60, 99}, {guest.MergeSum, 99, 1, 99}, {guest.MergeKeep, 2, 3, 2},
+		{guest.MergeUnion, 0, 3, 3}, {guest.MergeNewest, 0, 3, 3}, {guest.MergeSum, 0, 3, 3}, {guest.MergeKeep, 0, 3, 3},
+		{guest.MergeUnion, 2, 0, 2}, {guest.MergeNewest, 2, 0, 2}, {guest.MergeSum, 2, 0, 2}, {guest.MergeKeep, 2, 0, 2},
+	} {
+		name := "user-" + ident.New()
+		var list guest.ID
+		for _, quantity := range []int{c.user, c.guest} {
+			one := u.in(shop)
+			if quantity > 0 {
+				one.add(shopItem("sku-4711", quantity))
+			}
+			l := newLink(one, name)
+			l.Profile = merging(shop, c.rule)
+			list = one.link(l).List
+		}
+		all := u.in(shop).of(list).wishes(10)
+		suite.Equal(u.t, "entries", len(all), 1)
+		suite.Equal(u.t, fmt.Sprintf("%s of %d and %d", c.rule, c.user, c.guest), all[0].Quantity, c.sum)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func modelChecks() []check {
-	return []check{{"RandomSteps", randomSteps}, {"RandomUserSteps", randomUserSteps}}
+	return []check{{"RandomSteps", randomSteps}, {"RandomUserSteps", randomUserSteps}, {"TwoClients", twoClients}}
 }
 
 // machine applies random steps to a store and its model, and compares them after each step.
@@ -87,7 +87,7 @@ func did[R any](m *machine, again func() (guest.Once[R], error), r R, events ...
 var items = rapid.IntRange(0, 5)
 
 func (m *machine) stepAdd(rt *rapid.T) {
-	a := guest.AddWish{Mutation: m.mutation(), Wish: m.wish(items.Draw(rt, "item"))}
+	a := guest.AddWish{Mutation: m.mutation(), Wish: m.wish(items.Draw(rt, "item")), Most: m.quantity(rapid.IntRange(3, 9).Draw(rt, "most"))}
 	a.Wish.Quantity = m.quantity(rapid.IntRange(1, 3).Draw(rt, "quantity"))
 	a.Wish.Note = rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "note")
 	a.Wish.Tenant = rapid.SampledFrom([]string{tenant, tenant, tenant, second}).Draw(rt, "tenant")
@@ -100,19 +100,29 @@ func (m *machine) stepAdd(rt *rapid.T) {
 	switch {
 	case exists && before.Tenant != a.Wish.Tenant:
 		want = guest.AddedWish{Outcome: guest.WishOfOtherTenant}
-	case exists && before.Removed.IsZero():
+	case exists && before.Removed.IsZero() && m.profile != shop:
 		want = guest.AddedWish{Outcome: guest.WishKept, Wish: before}
+	case exists && before.Removed.IsZero() && before.Quantity+a.Wish.Quantity > a.Most:
+		want = guest.AddedWish{Outcome: guest.TooManyWishes, Quantity: before.Quantity + a.Wish.Quantity, Most: a.Most}
 	case fails:
 		if err == nil {
 			rt.Fatal("an event was appended twice")
 		}
 		return
+	case exists && before.Removed.IsZero():
+		before.Quantity += a.Wish.Quantity
+		want = guest.AddedWish{Outcome: guest.WishIncreased, Wish: before}
 	case exists:
 		want.Wish.ID = before.ID
 	}
 	suite.Must(m.t, "AddWish", err)
 	if want.Outcome != guest.WishAdded {
 		suite.Equal(m.t, "AddWish", o.Result, want)
+		if want.Outcome == guest.WishIncreased {
+			m.rows[a.Wish.Item] = want.Wish
+			did(m, run, o.Result, a.Event)
+			return
+		}
 		did(m, run, o.Result)
 		return
 	}

@@ -21,7 +21,7 @@ func first[R any](u *user, o guest.Once[R], err error) (R, error) {
 }
 
 func (u *user) addWish(m guest.Mutation, w guest.Wish) (guest.Once[guest.AddedWish], error) {
-	return u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Event: newEvent()})
+	return u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Most: u.quantity(99), Event: newEvent()})
 }
 
 func (u *user) tryAdd(w guest.Wish) (r guest.AddedWish, err error) {
@@ -150,7 +150,7 @@ func (u *user) steps() []step {
 		{"AddWish", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
 			w := u.wish(standing + 1)
 			w.Note = "new"
-			return doneOf(u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Event: event}))
+			return doneOf(u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Most: u.quantity(99), Event: event}))
 		}},
 		{"ChangeWish", u.quantity(1), func(u *user, m guest.Mutation, event guest.ID) (done, error) {
 			c := guest.ChangeWish{Mutation: m, Item: u.item(standing), Note: new("noted"), Quantity: u.quantity(2), Event: event}

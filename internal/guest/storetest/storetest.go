@@ -73,6 +73,7 @@ func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Mutations", Cases: mutationChecks()},
 		{Name: "Wishes", Cases: wishChecks()},
+		{Name: "Guards", Cases: guardChecks()},
 		{Name: "Users", Cases: userChecks()},
 		{Name: "Bots", Cases: botChecks()},
 		{Name: "Items", Cases: itemChecks()},
@@ -87,6 +88,7 @@ func groups() []suite.Group[*user] {
 
 		{Name: "MutationsInShop", Cases: inShop(mutationChecks())},
 		{Name: "WishesInShop", Cases: inShop(wishChecks())},
+		{Name: "GuardsInShop", Cases: inShop(guardChecks())},
 		{Name: "UsersInShop", Cases: inShop(userChecks())},
 		{Name: "SuspensionsInShop", Cases: inShop(suspensionChecks())},
 		{Name: "HandoffsInShop", Cases: inShop(handoffChecks())},

@@ -97,7 +97,8 @@ func (m *userMachine) stepAdd(rt *rapid.T) {
 	w.Tenant = rapid.SampledFrom([]string{tenant, tenant, tenant, second}).Draw(rt, "tenant")
 	r, err := o.tryAdd(w)
 	before, exists := m.rows[o.session][w.Item]
-	if err == nil || errors.Is(err, guest.ErrOtherTenant) {
+	_, tooMany := errors.AsType[*guest.QuantityError](err)
+	if err == nil || tooMany || errors.Is(err, guest.ErrOtherTenant) {
 		m.answers[o.session]++
 	}
 	switch {
@@ -105,9 +106,17 @@ func (m *userMachine) stepAdd(rt *rapid.T) {
 		if !errors.Is(err, guest.ErrOtherTenant) {
 			rt.Fatalf("AddWish of another tenant: %v", err)
 		}
+	case exists && before.Removed.IsZero() && before.Quantity+w.Quantity > o.quantity(shop.MaxQuantity):
+		suite.Equal(rt, "refused", tooMany, true)
 	case exists && before.Removed.IsZero():
 		suite.Must(rt, "AddWish", err)
-		suite.Equal(rt, "AddWish", r, guest.AddedWish{Outcome: guest.WishKept, Wish: before})
+		want := guest.AddedWish{Outcome: guest.WishKept, Wish: before}
+		if o.profile == shop {
+			want.Outcome = guest.WishIncreased
+			want.Wish.Quantity += w.Quantity
+			m.rows[o.session][w.Item] = want.Wish
+		}
+		suite.Equal(rt, "AddWish", r, want)
 	default:
 		suite.Must(rt, "AddWish", err)
 		w.Added, w.ID = r.Wish.Added, cmp.Or(before.ID, w.ID)

@@ -72,6 +72,9 @@ func NewGuest(n int) *Guest {
 // Forget keeps only the last state, between rounds.
 func (g *Guest) Forget() { g.history = g.history[len(g.history)-1:] }
 
+// nearlyMost is a quantity after which additions could exceed the limit of the shop, 99.
+const nearlyMost = 90
+
 // Next chooses a change, possibly without effect. It includes handoff changes only if handoffs is set.
 func (g *Guest) Next(handoffs bool) *Change {
 	g.keys++
@@ -96,7 +99,7 @@ func (g *Guest) Next(handoffs bool) *Change {
 			d.Event = "wishlist.removed.v1 " + item
 			delete(d.wishes, item)
 		}
-	case choice < 4 && live:
+	case live && (choice < 4 || before.Quantity > nearlyMost):
 		d.Kind, d.Method, d.Path, d.Body = "note", http.MethodPatch, "/wishlist/"+item, "{"+members
 		d.wishes[item] = e
 		if e.Quantity != before.Quantity {
@@ -111,9 +114,13 @@ func (g *Guest) Next(handoffs bool) *Change {
 		d.Kind, d.Method, d.Path, d.Body, d.Event = "mint", http.MethodPost, p.Mint(d.Key), p.Cargo, "handoff.initiated.v1 "+p.Handed(d.Key)
 	default:
 		d.Kind, d.Method, d.Path, d.Body = "add", http.MethodPost, "/wishlist", strings.TrimSuffix(p.Wish(n), "}")+","+members
-		if !live {
+		switch {
+		case !live:
 			d.Event = "wishlist.added.v1 " + item
 			d.wishes[item] = e
+		case p.quantities: // adding again adds to the quantity, and keeps the note
+			d.Event = "wishlist.changed.v1 " + item
+			d.wishes[item] = entry{before.Note, before.Quantity + e.Quantity}
 		}
 	}
 	d.After.Wishes = text(d.wishes)
@@ -138,7 +145,7 @@ func text(wishes map[string]entry) string {
 func (g *Guest) Acknowledge(d *Change, a workload.Answer, now int64) error {
 	want := http.StatusOK
 	switch {
-	case d.Kind == "mint", d.Kind == "add" && d.Event != "":
+	case d.Kind == "mint", d.Kind == "add" && strings.HasPrefix(d.Event, "wishlist.added"):
 		want = http.StatusCreated
 	case d.Kind == "remove":
 		want = http.StatusNoContent
