@@ -3,8 +3,6 @@ package imports
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net/http"
 	"net/url"
@@ -67,11 +65,17 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 		t.ResponseHeaderTimeout = answerWithin
 		t.DisableCompression = true // bodies are stored as sent
 	})
+	found := &mistakes{}
 	load := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(transport), config.WithLogger(logging.Nop{}), config.WithRetryer(func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts, o.MaxBackoff, o.RateLimiter = attempts, longestWait, ratelimit.None
-				o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(isTransient)}, o.Retryables...)
+				o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+					if found.isLasting(err) {
+						return aws.FalseTernary
+					}
+					return aws.UnknownTernary
+				})}, o.Retryables...)
 			})
 		}),
 	}
@@ -90,7 +94,7 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 	}
 	if !o.Anonymous {
 		if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-			return nil, errcode.Wrap(errcode.Invalid, "no credentials for the source: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile", err)
+			return nil, errcode.Wrap(errcode.Invalid, "no credentials for the source: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or use --anonymous for a public bucket", err)
 		}
 	}
 	return &Source{client: s3.NewFromConfig(cfg, func(c *s3.Options) {
@@ -99,32 +103,11 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 		}
 		c.Region = cmp.Or(o.Region, cfg.Region, defaultRegion)
 		c.UsePathStyle = !o.VirtualHost && c.BaseEndpoint != nil
+		found.HTTPClient = c.HTTPClient
+		c.HTTPClient = found
 		c.APIOptions = append(c.APIOptions, limitAnswers)
 		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired // body verifies checksums itself
 	})}, nil
-}
-
-// isTransient is false for errors that the user must fix, and unknown otherwise.
-func isTransient(err error) aws.Ternary {
-	if mistakeOf(err) != "" {
-		return aws.FalseTernary
-	}
-	return aws.UnknownTernary
-}
-
-// mistakeOf explains network errors that a setting can fix; "" for others.
-func mistakeOf(err error) string {
-	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		text := "the source's certificate is refused: " + errcode.NetworkReason(invalid)
-		if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-			text += ". For a private CA, set AWS_CA_BUNDLE to a file with its certificate"
-		}
-		return text
-	}
-	if errors.Is(err, http.ErrSchemeMismatch) {
-		return "the source does not use TLS on this port: expected an endpoint with http://"
-	}
-	return ""
 }
 
 // CheckEndpoint rejects invalid endpoint URLs; "" is valid.
@@ -316,7 +299,11 @@ func readable(what string, err error) error {
 	case mistake != "":
 		return errcode.New(errcode.Invalid, text+mistake)
 	case status == 0:
-		return errcode.Wrap(kind, text+"no answer from the source ("+errcode.NetworkReason(err)+")", err)
+		text += "no answer from the source (" + errcode.NetworkReason(err) + ")"
+		if fix := errcode.NetworkFix(err); fix != "" {
+			text += ": " + fix
+		}
+		return errcode.Wrap(kind, text, err)
 	case status < http.StatusBadRequest:
 		text += "the answer of the source is not valid"
 	case code == "" || code == "UnknownError":
