@@ -108,7 +108,7 @@ type citusNode struct {
 // citusNodes returns the active nodes, the coordinator first.
 func citusNodes(t testing.TB, base string) []citusNode {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), Patient(5*time.Minute))
 	defer cancel()
 	conn, err := pgx.Connect(ctx, base)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestIdleOnCitus(t *testing.T) {
 		binary.Start(t, data, allOn(watch.URL, every)...)
 	}
 	sent := sentTo{}
-	for most := time.Now().Add(3 * time.Minute); sent.fewestRounds() < rounds; time.Sleep(every / 10) {
+	for most := time.Now().Add(testdb.Patient(10 * time.Minute)); sent.fewestRounds() < rounds; time.Sleep(every / 10) {
 		if time.Now().After(most) {
 			t.Fatalf("timeout: want %d rounds: %v", rounds, sent)
 		}

@@ -44,13 +44,20 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 	})
 }
 
+func withFault(o pgdb.Options, fault func(point string) error) pgdb.Options {
+	o.Fault = fault
+	return o
+}
+
 func harness(t testing.TB, create func(testing.TB) string, fault func(point string) error) storetest.Harness {
 	t.Helper()
 	url := create(t)
 	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before faults begin
-	h := harnessOn(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20, Fault: fault}, nil))
+	// A busy Citus coordinator may need longer than the defaults.
+	options := pgdb.Options{URL: url, MaxConns: 20, ConnectTimeout: testdb.Patient(2 * time.Minute), StatementTimeout: testdb.Patient(2 * time.Minute)}
+	h := harnessOn(opened.Postgres(t, withFault(options, fault), nil))
 	h.Second = func(t testing.TB) buckets.Store {
-		return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20}, nil))
+		return postgres.New(opened.Postgres(t, options, nil))
 	}
 	h.Faulty = func(t testing.TB, fault func(point string) error) storetest.Harness {
 		return harness(t, create, fault)

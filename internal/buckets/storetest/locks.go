@@ -291,7 +291,7 @@ func lockClock(t *testing.T, u *user) {
 	}
 	u.now = start
 	short := u.putLocked("b", buckets.Lock{Mode: buckets.Compliance, Until: u.clock() + second/5})
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(testdb.Patient(10 * time.Minute)); ; {
 		ended := u.clock() > short.Lock.Until
 		err := u.tryErase(short, false)
 		if err == nil {

@@ -34,7 +34,7 @@ func goTest(args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	limit := fmt.Sprintf("-timeout=%v", testdb.Patient(packageLimit))
+	limit := fmt.Sprintf("-timeout=%v", testdb.Patient(limitOfPackage(os.Getenv("TEST_CITUS_URL"))))
 	cmd := exec.Command("go", append([]string{"test", "-json", "-exec", this + " exec", limit}, args...)...)
 	cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -71,8 +71,21 @@ func withoutPackages(args []string) []string {
 	return args
 }
 
-// packageLimit ends the tests of a package that hangs, on an idle machine. Several packages run at once.
-const packageLimit = 20 * time.Minute
+// Limits that end the tests of a package that hangs, on an idle machine. Several packages run at once. With a Citus
+// cluster, a package with a store runs its suite once more there, and each statement takes several messages between
+// servers whose load the machine's pace does not show.
+const (
+	packageLimit   = 20 * time.Minute
+	limitWithCitus = 3 * packageLimit
+)
+
+// limitOfPackage returns the limit; citus is the cluster's URL, or "".
+func limitOfPackage(citus string) time.Duration {
+	if citus != "" {
+		return limitWithCitus
+	}
+	return packageLimit
+}
 
 // took is how long a package or a test took.
 type took struct {
