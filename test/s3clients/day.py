@@ -105,16 +105,27 @@ if new:
     attributes = s3.get_object_attributes(Bucket=bucket, Key="piped", ObjectAttributes=["ObjectSize", "ObjectParts"])
     assert attributes["ObjectSize"] == len(big) and attributes["ObjectParts"]["TotalPartsCount"] == 4, attributes
 
-# Presigned URLs.
-link = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "linked", "ContentType": "text/plain"}, ExpiresIn=60)
-send("PUT", link, note, {"Content-Type": "text/plain"})
-link = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "linked", "ResponseContentDisposition": "attachment"})
-assert send("GET", link) == note
-form = s3.generate_presigned_post(bucket, "form/${filename}", ExpiresIn=60)
-body = b"".join(b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (k.encode(), v.encode()) for k, v in form["fields"].items())
-body += b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n' + note + b"\r\n--x--\r\n"
-send("POST", form["url"], body, {"Content-Type": "multipart/form-data; boundary=x"})
-assert get("form/a.txt") == note
+# Presigned URLs and forms, also with the default configuration, which signs them with Signature Version 2.
+for maker, old in (s3, False), (boto3.client("s3", endpoint_url=os.environ["ENDPOINT"]), True):
+    s3.delete_object(Bucket=bucket, Key="linked")
+    arguments = {"Bucket": bucket, "Key": "linked", "ContentType": "text/plain", "Metadata": {"author": "me"}}
+    link = maker.generate_presigned_url("put_object", arguments, ExpiresIn=60)
+    assert ("AWSAccessKeyId=" in link) == old, link
+    send("PUT", link, note, {"Content-Type": "text/plain", "x-amz-meta-author": "me"})
+    link = maker.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "linked", "ResponseContentDisposition": "attachment"})
+    assert send("GET", link) == note
+    link = maker.generate_presigned_url("head_object", {"Bucket": bucket, "Key": "linked"})
+    assert send("HEAD", link) == b""
+    link = maker.generate_presigned_url("delete_object", {"Bucket": bucket, "Key": "linked"})
+    send("DELETE", link)
+    is_error("404", s3.head_object, Bucket=bucket, Key="linked")
+    name = "form/" + str(old)
+    form = maker.generate_presigned_post(bucket, name + "${filename}", ExpiresIn=60)
+    assert ("AWSAccessKeyId" in form["fields"]) == old, form
+    body = b"".join(b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (k.encode(), v.encode()) for k, v in form["fields"].items())
+    body += b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n' + note + b"\r\n--x--\r\n"
+    send("POST", form["url"], body, {"Content-Type": "multipart/form-data; boundary=x"})
+    assert get(name + "a.txt") == note
 
 # Versions.
 s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})

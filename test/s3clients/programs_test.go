@@ -97,6 +97,8 @@ func s3cmd(c *client) {
 	c.is("photos/b +c ü%.jpg", c.fetch(c.s3.URL+"/"+c.bucket+"/moved"))
 	s3cmd("get", s3+"/moved", "moved")
 	c.same("photos/b +c ü%.jpg", "moved")
+	s3cmd("setacl", "--acl-private", s3)
+	c.is("photos/b +c ü%.jpg", c.fetch(s3cmd("signurl", s3+"/moved", "+60"))) // Signature Version 2
 	s3cmd("del", s3+"/moved")
 	c.pipe(read(c.t, c.path("day", big)), program, "--config", c.path("s3cfg"), "put", "-", s3+"/piped")
 	s3cmd("get", s3+"/piped", "piped")
