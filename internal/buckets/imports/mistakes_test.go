@@ -78,7 +78,7 @@ func TestMistakes(t *testing.T) {
 		"http to a port of HTTPS":     {"http://" + secure, "uses TLS on this port: expected an endpoint with https://"},
 		"http to a silent TLS server": {"http://" + silent, "uses TLS on this port: expected an endpoint with https://"},
 		"no common TLS version": {"https://" + start(true, func(s *httptest.Server) {
-			s.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10} //nolint:gosec // an old server
+			s.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
 		}), "compare its TLS versions"},
 		"nothing listens": {"http://" + closedPort(t), "nothing listens at the address"},
 	} {
