@@ -2,6 +2,7 @@
 import glob
 import io
 import os
+import urllib.error
 import urllib.request
 from email.header import Header, decode_header, make_header
 
@@ -35,7 +36,8 @@ def is_error(code, call, **arguments):
     try:
         call(**arguments)
     except ClientError as e:
-        assert e.response["Error"]["Code"] == code, e
+        assert e.response["Error"]["Code"] == code and e.response["ResponseMetadata"]["HostId"], e
+        return e.response["Error"]
     else:
         raise AssertionError("no " + code)
 
@@ -81,7 +83,7 @@ assert get("piped", PartNumber=4) == big[15 * MIB:]
 is_error("304", s3.get_object, Bucket=bucket, Key="piped", IfNoneMatch=head["ETag"])
 is_error("412", s3.head_object, Bucket=bucket, Key="piped", IfMatch='"other"')
 is_error("InvalidRange", s3.get_object, Bucket=bucket, Key="day/note.txt", Range="bytes=1000-")
-is_error("NoSuchKey", s3.get_object, Bucket=bucket, Key="absent")
+assert is_error("NoSuchKey", s3.get_object, Bucket=bucket, Key="absent")["Key"] == "absent"
 is_error("404", s3.head_object, Bucket=bucket, Key="absent")
 s3.copy({"Bucket": bucket, "Key": "piped"}, bucket, "copy", Config=parts)
 assert get("copy") == big
@@ -99,7 +101,8 @@ for algorithm in "CRC32", "SHA1", "SHA256":
     got = s3.get_object(Bucket=bucket, Key="checked", ChecksumMode="ENABLED")
     assert got["Body"].read() == note and got["Checksum" + algorithm], got
 if new:
-    is_error("PreconditionFailed", s3.put_object, Bucket=bucket, Key="copy", Body=b"x", IfNoneMatch="*")
+    failed = is_error("PreconditionFailed", s3.put_object, Bucket=bucket, Key="copy", Body=b"x", IfNoneMatch="*")
+    assert failed["Condition"] == "If-None-Match", failed
     got = s3.get_object(Bucket=bucket, Key="piped", PartNumber=4, ChecksumMode="ENABLED")
     assert got["Body"].read() == big[15 * MIB:] and got["ChecksumCRC32"] and got["ChecksumType"], got
     attributes = s3.get_object_attributes(Bucket=bucket, Key="piped", ObjectAttributes=["ObjectSize", "ObjectParts"])
@@ -127,6 +130,18 @@ for maker, old in (s3, False), (boto3.client("s3", endpoint_url=os.environ["ENDP
     send("POST", form["url"], body, {"Content-Type": "multipart/form-data; boundary=x"})
     assert get(name + "a.txt") == note
 
+# Chunk framing never becomes content. With the SHA-256 of the body, aws-chunked is only metadata.
+s3.put_object(Bucket=bucket, Key="encoded", Body=note, ContentEncoding="aws-chunked")
+assert s3.head_object(Bucket=bucket, Key="encoded")["ContentEncoding"] == "aws-chunked"
+link = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "framed", "ContentEncoding": "aws-chunked"}, ExpiresIn=60)
+try:
+    send("PUT", link, b"5\r\nhello\r\n0\r\n\r\n", {"Content-Encoding": "aws-chunked"})
+    raise AssertionError("chunk framing was stored")
+except urllib.error.HTTPError as e:
+    answer = e.read()
+    assert e.code == 400 and b"<ArgumentName>Content-Encoding</ArgumentName><ArgumentValue>aws-chunked</ArgumentValue>" in answer, answer
+is_error("404", s3.head_object, Bucket=bucket, Key="framed")
+
 # Versions.
 s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
 assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"
@@ -148,12 +163,12 @@ s3.upload_part(Bucket=bucket, Key="never", UploadId=upload, PartNumber=1, Body=n
 assert [u["UploadId"] for u in s3.list_multipart_uploads(Bucket=bucket)["Uploads"]] == [upload]
 assert s3.list_parts(Bucket=bucket, Key="never", UploadId=upload)["Parts"][0]["Size"] == len(note)
 s3.abort_multipart_upload(Bucket=bucket, Key="never", UploadId=upload)
-is_error("NoSuchUpload", s3.list_parts, Bucket=bucket, Key="never", UploadId=upload)
+assert is_error("NoSuchUpload", s3.list_parts, Bucket=bucket, Key="never", UploadId=upload)["UploadId"] == upload
 
 is_error("BucketNotEmpty", s3.delete_bucket, Bucket=bucket)
 everything = boto3.resource("s3", endpoint_url=os.environ["ENDPOINT"]).Bucket(bucket)
 everything.objects.filter(Prefix="day/").delete()
 everything.object_versions.delete()
 everything.delete()
-is_error("NoSuchBucket", s3.list_objects_v2, Bucket=bucket)
+assert is_error("NoSuchBucket", s3.list_objects_v2, Bucket=bucket)["BucketName"] == bucket
 print("done", botocore.__version__)
