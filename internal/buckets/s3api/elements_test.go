@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
-	"maps"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -31,52 +30,75 @@ func TestEveryErrorCodeHasElements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	isCode := regexp.MustCompile(`^[A-Z][A-Za-z0-9]+$`)
 	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
+		if !strings.HasSuffix(name, "_test.go") {
+			addCodes(t, name, used)
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		add := func(e ast.Expr) {
-			if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				if code, err := strconv.Unquote(lit.Value); err == nil && isCode.MatchString(code) {
-					used[code] = true
-				}
-			}
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.CallExpr: // refuse(status, code, message), absent(right, code, message)
-				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "refuse" || f.Name == "absent") && len(n.Args) == 3 {
-					add(n.Args[1])
-				}
-			case *ast.CompositeLit:
-				if id, ok := n.Type.(*ast.Ident); ok && id.Name == "Error" {
-					for _, e := range n.Elts {
-						if kv, ok := e.(*ast.KeyValueExpr); ok && kv.Key.(*ast.Ident).Name == "Code" {
-							add(kv.Value)
-						}
-					}
-				}
-			}
-			return true
-		})
 	}
 	delete(used, "NotModified") // 304 has no document
-	if all := s3api.ErrorElements(); !maps.EqualFunc(all, used, func([]string, bool) bool { return true }) {
-		for code := range used {
-			if _, ok := all[code]; !ok {
-				t.Errorf("%s is not in elementsOf", code)
+	all := s3api.ErrorElements()
+	for code := range used {
+		if _, ok := all[code]; !ok {
+			t.Errorf("%s is not in elementsOf", code)
+		}
+	}
+	for code := range all {
+		if !used[code] {
+			t.Errorf("%s is in elementsOf, but no error has this code", code)
+		}
+	}
+}
+
+var isCode = regexp.MustCompile(`^[A-Z][A-Za-z0-9]+$`)
+
+// addCodes adds the error codes in a source file: refuse(status, CODE, message), absent(right, CODE, message) and
+// Error{Code: CODE}.
+func addCodes(t *testing.T, name string, codes map[string]bool) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(e ast.Expr) {
+		if lit, ok := e.(*ast.BasicLit); ok && isCode.MatchString(strings.Trim(lit.Value, `"`)) {
+			codes[strings.Trim(lit.Value, `"`)] = true
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "refuse" || f.Name == "absent") && len(n.Args) == 3 {
+				add(n.Args[1])
+			}
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Code" {
+				add(n.Value)
 			}
 		}
-		for code := range all {
-			if !used[code] {
-				t.Errorf("%s is in elementsOf, but no error has this code", code)
-			}
+		return true
+	})
+}
+
+// elements collects which elements errors had.
+type elements struct {
+	*server
+	seen map[string]bool // CODE/ELEMENT
+}
+
+// expect checks "Element=value" in the document, where * is any value, and "Header: value".
+func (e *elements) expect(a answer, status int, code string, all ...string) {
+	e.t.Helper()
+	a.fails(status, code)
+	for _, one := range all {
+		if name, value, ok := strings.Cut(one, ": "); ok {
+			a.head(name + ": " + value)
+			continue
 		}
+		name, value, _ := strings.Cut(one, "=")
+		if got := a.element(name); got == "" || got != value && value != "*" {
+			e.t.Errorf("%s: %s is %q, want %q\n%s", a.what, name, got, value, a.body)
+		}
+		e.seen[code+"/"+name] = true
 	}
 }
 
@@ -84,15 +106,23 @@ func TestEveryErrorCodeHasElements(t *testing.T) {
 // answer.fails that documents have no more elements than the table.
 func TestErrorElements(t *testing.T) {
 	t.Parallel()
-	s := withBucket(t)
-	tag := `"` + md5Tag(hello) + `"`
+	s := &elements{withBucket(t), map[string]bool{}}
 	s.do("PUT", "/photos/k", hello).want(200)
-	s.do("PUT", "/locked", "", "x-amz-bucket-object-lock-enabled: true").want(200)
-	s.do("PUT", "/locked/k", hello).want(200)
-	marker := s.do("DELETE", "/locked/k", "").want(204).header.Get("X-Amz-Version-Id")
-	id := s.upload("/photos/up")
-	small, large := s.part("/photos/up", id, "1", "small"), s.part("/photos/up", id, "2", hello)
-	const absent = "11111111-2222-4333-8444-555555555555"
+	s.signatures()
+	s.values()
+	s.resources()
+	for code, all := range s3api.ErrorElements() {
+		for _, name := range all {
+			if code != "PreconditionFailed" && !s.seen[code+"/"+name] { // see TestFailedConditions
+				t.Errorf("no %s with %s", code, name)
+			}
+		}
+	}
+	s.do("GET", "/photos/k", "").want(200).head("X-Amz-Id-2: " + s.do("GET", "/photos/n", "").fails(404, "NoSuchKey").element("HostId"))
+}
+
+// signatures provokes the errors of signatures.
+func (s *elements) signatures() {
 	presigned := func(signer sigv4test.Signer, method, target string, expires time.Duration, at time.Time) answer {
 		r := s.request(method, target, "")
 		signer.Presign(r, expires, at)
@@ -105,114 +135,98 @@ func TestErrorElements(t *testing.T) {
 		return s.send(r)
 	}
 	same := func(*http.Request) {}
-	forged, abroad, unknown := s.main, s.main, s.main
+	forged, abroad, unknown, now := s.main, s.main, s.main, time.Now()
 	forged.Secret, abroad.Region, unknown.AccessKeyID = "x", "mars", "NOBODY"
+	s.expect(signed(s.main, now, func(r *http.Request) { r.Header.Set("x-amz-acl", "private") }), 403, "AccessDenied", "HeadersNotSigned=x-amz-acl")
+	s.expect(presigned(s.main, "GET", "/photos/k", time.Minute, now.Add(-time.Hour)), 403, "AccessDenied", "X-Amz-Expires=60", "Expires=*", "ServerTime=*")
+	s.expect(presigned(s.main, "GET", "/photos/k", time.Minute, now.Add(time.Hour)), 403, "AccessDenied", "RequestTime=*", "ServerTime=*")
+	s.expect(s.anonymous("OPTIONS", "/main:photos/k", "", "Origin: a", "Access-Control-Request-Method: PUT"), 403, "AccessForbidden", "Method=PUT", "ResourceType=OBJECT")
+	s.expect(signed(abroad, now, same), 400, "AuthorizationHeaderMalformed", "Region=us-east-1", "X-Amz-Bucket-Region: us-east-1")
+	s.expect(presigned(abroad, "GET", "/photos/k", time.Minute, now), 400, "AuthorizationQueryParametersError", "Region=us-east-1")
+	s.expect(signed(s.main, now.Add(-time.Hour), same), 403, "RequestTimeTooSkewed", "RequestTime=*", "ServerTime=*", "MaxAllowedSkewMilliseconds=900000")
+	s.expect(signed(forged, now, same), 403, "SignatureDoesNotMatch", "AWSAccessKeyId="+forged.AccessKeyID, "SignatureProvided=*", "StringToSign=*",
+		"StringToSignBytes=*", "CanonicalRequest=*", "CanonicalRequestBytes=*")
+	s.expect(signed(s.main, now, func(r *http.Request) {
+		r.Header.Set("Authorization", strings.Replace(r.Header.Get("Authorization"), "SignedHeaders=host", "SignedHeaders=content-type;host", 1))
+	}), 403, "SignatureDoesNotMatch", "HeadersNotSigned=content-type")
+	r := s.request("PUT", "/photos/n", hello)
+	s.main.Sign(r, sha256Hex("x"), now)
+	s.expect(s.send(r), 400, "XAmzContentSHA256Mismatch", "ClientComputedContentSHA256="+sha256Hex("x"), "S3ComputedContentSHA256="+sha256Hex(hello))
+
+	s.expect(signed(unknown, now, same), 403, "InvalidAccessKeyId", "AWSAccessKeyId=NOBODY")
+}
+
+// values provokes the errors of headers, parameters and bodies.
+func (s *elements) values() {
 	raw := func(lines string) answer {
 		a := s.dial().put(lines, "x")
 		body, err := io.ReadAll(a.Body)
 		if err != nil {
-			t.Fatal(err)
+			s.t.Fatal(err)
 		}
-		return answer{t, lines, a.StatusCode, a.Header, string(body)}
+		return answer{s.t, lines, a.StatusCode, a.Header, string(body)}
 	}
-	now := time.Now()
-	seen := map[string]map[string]bool{}
-	// expect checks "Element=value" in the document, where * is any value, and "Header: value".
-	expect := func(a answer, status int, code string, all ...string) {
-		t.Helper()
-		a.fails(status, code)
-		if seen[code] == nil {
-			seen[code] = map[string]bool{}
-		}
-		for _, one := range all {
-			if name, value, ok := strings.Cut(one, ": "); ok {
-				a.head(name + ": " + value)
-				continue
-			}
-			name, value, _ := strings.Cut(one, "=")
-			if got := a.element(name); got == "" || got != value && value != "*" {
-				t.Errorf("%s: %s is %q, want %q\n%s", a.what, name, got, value, a.body)
-			}
-			seen[code][name] = true
-		}
-	}
+	id := s.upload("/photos/up")
+	small, large := s.part("/photos/up", id, "1", "small"), s.part("/photos/up", id, "2", hello)
+	s.expect(s.do("PUT", "/photos/n", hello, "Content-MD5: "+md5Of("x")), 400, "BadDigest", "ExpectedDigest="+md5Of("x"), "CalculatedDigest="+md5Of(hello))
+	s.expect(s.do("DELETE", "/photos", ""), 409, "BucketNotEmpty", "BucketName=photos")
+	s.expect(s.do("PUT", "/photos", "", "x-amz-bucket-object-lock-enabled: true"), 409, "BucketAlreadyOwnedByYou", "BucketName=photos")
+	s.expect(raw("Content-Length: 5368709121\r\n"), 400, "EntityTooLarge", "ProposedSize=5368709121", "MaxSizeAllowed=5368709120")
+	s.expect(s.chunked("/photos/n", hello, 5<<30+1, sigv4test.Chunks{Mode: sigv4test.SignedChunks, Size: 8, Stream: true}), 400, "EntityTooLarge", "ProposedSize=5368709121")
+	s.expect(s.complete("/photos/up", id, small+large), 400, "EntityTooSmall", "PartNumber=1", "ETag="+md5Tag("small"), "ProposedSize=5", "MinSizeAllowed="+strconv.Itoa(minPart))
+	s.expect(s.send(s.form(map[string]string{"key": "n"}, "small", `["content-length-range", 6, 7]`)), 400, "EntityTooSmall", "ProposedSize=5", "MinSizeAllowed=6")
+	s.expect(s.send(s.form(map[string]string{"key": "n"}, "small", `["content-length-range", 0, 4]`)), 400, "EntityTooLarge", "MaxSizeAllowed=4")
+	s.expect(s.chunked("/photos/n", hello, int64(len(hello))+1, sigv4test.Chunks{Mode: sigv4test.SignedChunks, Size: 8, Stream: true}), 400, "IncompleteBody", "NumberBytesExpected=21", "NumberBytesProvided=20")
+	s.expect(s.do("GET", "/photos?encoding-type=foo", ""), 400, "InvalidArgument", "ArgumentName=encoding-type", "ArgumentValue=foo")
+	s.expect(s.do("PUT", "/photos/n", hello, "x-amz-acl: <x>"), 400, "InvalidArgument", "ArgumentName=x-amz-acl", "ArgumentValue=&lt;x&gt;")
+	s.expect(s.send(s.form(map[string]string{"key": "n", "x-amz-object-lock-mode": "x"}, hello)), 400, "InvalidArgument", "ArgumentName=*")
+	s.expect(s.do("PUT", "/Photos", ""), 400, "InvalidBucketName", "BucketName=Photos")
+	s.expect(s.do("PUT", "/photos/n", hello, "Content-MD5: x"), 400, "InvalidDigest", "Content-MD5=x")
+	s.expect(s.do("PUT", "/new", "<CreateBucketConfiguration><LocationConstraint>mars</LocationConstraint></CreateBucketConfiguration>"), 400, "InvalidLocationConstraint", "LocationConstraint=mars")
+	s.expect(s.complete("/photos/up", id, "<Part><PartNumber>3</PartNumber><ETag>x</ETag></Part>"), 400, "InvalidPart", "UploadId="+id, "PartNumber=3", "ETag=x")
+	s.expect(s.do("GET", "/photos/k?partNumber=2", ""), 416, "InvalidPartNumber", "PartNumberRequested=2", "ActualPartCount=1")
+	s.expect(s.complete("/photos/up", id, large+small), 400, "InvalidPartOrder", "UploadId="+id)
+	s.expect(s.do("GET", "/photos/k", "", "Range: bytes=50-"), 416, "InvalidRange", "RangeRequested=bytes=50-", "ActualObjectSize=20", "Content-Range: bytes */20")
+	s.expect(s.do("PUT", "/photos/n", hello, "x-amz-storage-class: <x>"), 400, "InvalidStorageClass", "StorageClassRequested=&lt;x&gt;")
+	s.expect(s.do("PUT", "/photos/n", hello, "x-amz-tagging: k%26=v"), 400, "InvalidTag", "TagKey=k&amp;")
+	s.expect(s.do("PUT", "/photos/n", hello, "x-amz-tagging: k=v%26"), 400, "InvalidTag", "TagKey=k", "TagValue=v&amp;")
+	s.expect(s.do("GET", "/photos/k?a=%zz", ""), 400, "InvalidURI", "URI=/photos/k")
+	s.expect(s.do("PUT", "/photos/"+strings.Repeat("k", 1025), hello), 400, "KeyTooLongError", "Size=1025", "MaxSizeAllowed=1024")
+	s.expect(s.do("PUT", "/photos?tagging", strings.Repeat(" ", 3<<20)), 400, "MaxMessageLengthExceeded", "MaxMessageLengthBytes=*")
+	s.expect(s.do("PUT", "/photos/n", hello, "x-amz-meta-a: "+strings.Repeat("a", 2100)), 400, "MetadataTooLarge", "Size=2101", "MaxSizeAllowed=2048")
+}
 
-	expect(signed(s.main, now, func(r *http.Request) { r.Header.Set("x-amz-acl", "private") }), 403, "AccessDenied", "HeadersNotSigned=x-amz-acl")
-	expect(presigned(s.main, "GET", "/photos/k", time.Minute, now.Add(-time.Hour)), 403, "AccessDenied", "X-Amz-Expires=60", "Expires=*", "ServerTime=*")
-	expect(presigned(s.main, "GET", "/photos/k", time.Minute, now.Add(time.Hour)), 403, "AccessDenied", "RequestTime=*", "ServerTime=*")
-	expect(s.anonymous("OPTIONS", "/main:photos/k", "", "Origin: a", "Access-Control-Request-Method: PUT"), 403, "AccessForbidden", "Method=PUT", "ResourceType=OBJECT")
-	expect(signed(abroad, now, same), 400, "AuthorizationHeaderMalformed", "Region=us-east-1", "X-Amz-Bucket-Region: us-east-1")
-	expect(presigned(abroad, "GET", "/photos/k", time.Minute, now), 400, "AuthorizationQueryParametersError", "Region=us-east-1")
-	expect(s.do("PUT", "/photos/n", hello, "Content-MD5: "+md5Of("x")), 400, "BadDigest", "ExpectedDigest="+md5Of("x"), "CalculatedDigest="+md5Of(hello))
-	expect(s.do("DELETE", "/photos", ""), 409, "BucketNotEmpty", "BucketName=photos")
-	expect(s.do("PUT", "/photos", "", "x-amz-bucket-object-lock-enabled: true"), 409, "BucketAlreadyOwnedByYou", "BucketName=photos")
-	expect(raw("Content-Length: 5368709121\r\n"), 400, "EntityTooLarge", "ProposedSize=5368709121", "MaxSizeAllowed=5368709120")
-	expect(s.chunked("/photos/n", hello, 5<<30+1, sigv4test.Chunks{Mode: sigv4test.SignedChunks, Size: 8, Stream: true}), 400, "EntityTooLarge", "ProposedSize=5368709121")
-	expect(s.complete("/photos/up", id, small+large), 400, "EntityTooSmall", "PartNumber=1", "ETag="+md5Tag("small"), "ProposedSize=5", "MinSizeAllowed="+strconv.Itoa(minPart))
-	expect(s.send(s.form(map[string]string{"key": "n"}, "small", `["content-length-range", 6, 7]`)), 400, "EntityTooSmall", "ProposedSize=5", "MinSizeAllowed=6")
-	expect(s.send(s.form(map[string]string{"key": "n"}, "small", `["content-length-range", 0, 4]`)), 400, "EntityTooLarge", "MaxSizeAllowed=4")
-	expect(s.chunked("/photos/n", hello, int64(len(hello))+1, sigv4test.Chunks{Mode: sigv4test.SignedChunks, Size: 8, Stream: true}), 400, "IncompleteBody", "NumberBytesExpected=21", "NumberBytesProvided=20")
-	expect(signed(unknown, now, same), 403, "InvalidAccessKeyId", "AWSAccessKeyId=NOBODY")
-	expect(s.do("GET", "/photos?encoding-type=foo", ""), 400, "InvalidArgument", "ArgumentName=encoding-type", "ArgumentValue=foo")
-	expect(s.do("PUT", "/photos/n", hello, "x-amz-acl: <x>"), 400, "InvalidArgument", "ArgumentName=x-amz-acl", "ArgumentValue=&lt;x&gt;")
-	expect(s.send(s.form(map[string]string{"key": "n", "x-amz-object-lock-mode": "x"}, hello)), 400, "InvalidArgument", "ArgumentName=*")
-	expect(s.do("PUT", "/Photos", ""), 400, "InvalidBucketName", "BucketName=Photos")
-	expect(s.do("PUT", "/photos/n", hello, "Content-MD5: x"), 400, "InvalidDigest", "Content-MD5=x")
-	expect(s.do("PUT", "/new", "<CreateBucketConfiguration><LocationConstraint>mars</LocationConstraint></CreateBucketConfiguration>"), 400, "InvalidLocationConstraint", "LocationConstraint=mars")
-	expect(s.complete("/photos/up", id, "<Part><PartNumber>3</PartNumber><ETag>x</ETag></Part>"), 400, "InvalidPart", "UploadId="+id, "PartNumber=3", "ETag=x")
-	expect(s.do("GET", "/photos/k?partNumber=2", ""), 416, "InvalidPartNumber", "PartNumberRequested=2", "ActualPartCount=1")
-	expect(s.complete("/photos/up", id, large+small), 400, "InvalidPartOrder", "UploadId="+id)
-	expect(s.do("GET", "/photos/k", "", "Range: bytes=50-"), 416, "InvalidRange", "RangeRequested=bytes=50-", "ActualObjectSize=20", "Content-Range: bytes */20")
-	expect(s.do("PUT", "/photos/n", hello, "x-amz-storage-class: <x>"), 400, "InvalidStorageClass", "StorageClassRequested=&lt;x&gt;")
-	expect(s.do("PUT", "/photos/n", hello, "x-amz-tagging: k%26=v"), 400, "InvalidTag", "TagKey=k&amp;")
-	expect(s.do("PUT", "/photos/n", hello, "x-amz-tagging: k=v%26"), 400, "InvalidTag", "TagKey=k", "TagValue=v&amp;")
-	expect(s.do("GET", "/photos/k?a=%zz", ""), 400, "InvalidURI", "URI=/photos/k")
-	expect(s.do("PUT", "/photos/"+strings.Repeat("k", 1025), hello), 400, "KeyTooLongError", "Size=1025", "MaxSizeAllowed=1024")
-	expect(s.do("PUT", "/photos?tagging", strings.Repeat(" ", 3<<20)), 400, "MaxMessageLengthExceeded", "MaxMessageLengthBytes=*")
-	expect(s.do("PUT", "/photos/n", hello, "x-amz-meta-a: "+strings.Repeat("a", 2100)), 400, "MetadataTooLarge", "Size=2101", "MaxSizeAllowed=2048")
-	expect(s.do("POST", "/", ""), 405, "MethodNotAllowed", "Method=POST", "ResourceType=SERVICE", "Allow: GET")
-	expect(s.do("PATCH", "/photos?tagging", ""), 405, "MethodNotAllowed", "Method=PATCH", "ResourceType=BUCKET", "Allow: DELETE, GET, PUT")
-	expect(s.do("POST", "/photos/k", ""), 405, "MethodNotAllowed", "ResourceType=OBJECT", "Allow: DELETE, GET, HEAD, PUT")
-	expect(s.do("GET", "/locked/k?versionId="+marker, ""), 405, "MethodNotAllowed", "ResourceType=DeleteMarker", "Allow: DELETE", "X-Amz-Delete-Marker: true")
+// resources provokes the errors of missing objects and settings, and of operations that do not exist.
+func (s *elements) resources() {
+	s.do("PUT", "/locked", "", "x-amz-bucket-object-lock-enabled: true").want(200)
+	s.do("PUT", "/locked/k", hello).want(200)
+	marker := s.do("DELETE", "/locked/k", "").want(204).header.Get("X-Amz-Version-Id")
+	const absent = "11111111-2222-4333-8444-555555555555"
+	s.expect(s.do("POST", "/", ""), 405, "MethodNotAllowed", "Method=POST", "ResourceType=SERVICE", "Allow: GET")
+	s.expect(s.do("PATCH", "/photos?tagging", ""), 405, "MethodNotAllowed", "Method=PATCH", "ResourceType=BUCKET", "Allow: DELETE, GET, PUT")
+	s.expect(s.do("POST", "/photos/k", ""), 405, "MethodNotAllowed", "ResourceType=OBJECT", "Allow: DELETE, GET, HEAD, PUT")
+	s.expect(s.do("GET", "/locked/k?versionId="+marker, ""), 405, "MethodNotAllowed", "ResourceType=DeleteMarker", "Allow: DELETE", "X-Amz-Delete-Marker: true")
 	if s.do("GET", "/locked/k?versionId="+marker, "").header.Get("Last-Modified") == "" {
-		t.Error("GetObject of a delete marker has no Last-Modified")
+		s.t.Error("GetObject of a delete marker has no Last-Modified")
 	}
-	expect(s.do("PUT", "/photos?acl", ""), 400, "MissingSecurityHeader", "MissingHeaderName=x-amz-acl")
-	expect(s.do("GET", "/absent/k", ""), 404, "NoSuchBucket", "BucketName=absent")
-	expect(s.do("PUT", "/photos/n", "", "x-amz-copy-source: absent/k"), 404, "NoSuchBucket", "BucketName=absent")
+	s.expect(s.do("PUT", "/photos?acl", ""), 400, "MissingSecurityHeader", "MissingHeaderName=x-amz-acl")
+	s.expect(s.do("GET", "/absent/k", ""), 404, "NoSuchBucket", "BucketName=absent")
+	s.expect(s.do("PUT", "/photos/n", "", "x-amz-copy-source: absent/k"), 404, "NoSuchBucket", "BucketName=absent")
 	for parameter, code := range map[string]string{
 		"policy": "NoSuchBucketPolicy", "cors": "NoSuchCORSConfiguration", "lifecycle": "NoSuchLifecycleConfiguration", "tagging": "NoSuchTagSet",
 		"publicAccessBlock": "NoSuchPublicAccessBlockConfiguration", "website": "NoSuchWebsiteConfiguration", "object-lock": "ObjectLockConfigurationNotFoundError",
 		"ownershipControls": "OwnershipControlsNotFoundError", "replication": "ReplicationConfigurationNotFoundError", "encryption": "ServerSideEncryptionConfigurationNotFoundError",
 	} {
-		expect(s.do("GET", "/photos?"+parameter, ""), 404, code, "BucketName=photos")
+		s.expect(s.do("GET", "/photos?"+parameter, ""), 404, code, "BucketName=photos")
 	}
-	expect(s.do("GET", "/photos/a%26%0A", ""), 404, "NoSuchKey", "Key=a&amp;&#xa;")
-	expect(s.do("PUT", "/photos/n", "", "x-amz-copy-source: photos/absent"), 404, "NoSuchKey", "Key=absent")
+	s.expect(s.do("GET", "/photos/a%26%0A", ""), 404, "NoSuchKey", "Key=a&amp;&#xa;")
+	s.expect(s.do("PUT", "/photos/n", "", "x-amz-copy-source: photos/absent"), 404, "NoSuchKey", "Key=absent")
 	s.do("PUT", "/locked/unlocked", hello).want(200)
-	expect(s.do("GET", "/locked/unlocked?retention", ""), 404, "NoSuchObjectLockConfiguration", "Key=unlocked")
-	expect(s.do("PUT", "/photos/up?partNumber=1&uploadId="+absent, hello), 404, "NoSuchUpload", "UploadId="+absent)
-	expect(s.do("GET", "/locked/k?versionId="+absent, ""), 404, "NoSuchVersion", "Key=k", "VersionId="+absent)
-	expect(s.do("PUT", "/photos/n", hello, "x-amz-grant-read: id=1"), 501, "NotImplemented", "Header=x-amz-grant-read")
-	expect(s.do("PUT", "/photos/n", hello, "Range: "+strings.Repeat("a", 9000)), 400, "RequestHeaderSectionTooLarge", "MaxSizeAllowed=8192")
-	expect(signed(s.main, now.Add(-time.Hour), same), 403, "RequestTimeTooSkewed", "RequestTime=*", "ServerTime=*", "MaxAllowedSkewMilliseconds=900000")
-	expect(signed(forged, now, same), 403, "SignatureDoesNotMatch", "AWSAccessKeyId="+forged.AccessKeyID, "SignatureProvided=*", "StringToSign=*",
-		"StringToSignBytes=*", "CanonicalRequest=*", "CanonicalRequestBytes=*")
-	expect(signed(s.main, now, func(r *http.Request) {
-		r.Header.Set("Authorization", strings.Replace(r.Header.Get("Authorization"), "SignedHeaders=host", "SignedHeaders=content-type;host", 1))
-	}), 403, "SignatureDoesNotMatch", "HeadersNotSigned=content-type")
-	r := s.request("PUT", "/photos/n", hello)
-	s.main.Sign(r, sha256Hex("x"), now)
-	expect(s.send(r), 400, "XAmzContentSHA256Mismatch", "ClientComputedContentSHA256="+sha256Hex("x"), "S3ComputedContentSHA256="+sha256Hex(hello))
-
-	for code, elements := range s3api.ErrorElements() {
-		for _, name := range elements {
-			if code != "PreconditionFailed" && !seen[code][name] { // see TestFailedConditions
-				t.Errorf("no %s with %s", code, name)
-			}
-		}
-	}
-	s.do("GET", "/photos/k", "").want(200).head("X-Amz-Id-2: "+s.do("GET", "/photos/n", "").fails(404, "NoSuchKey").element("HostId"), "Etag: "+tag)
+	s.expect(s.do("GET", "/locked/unlocked?retention", ""), 404, "NoSuchObjectLockConfiguration", "Key=unlocked")
+	s.expect(s.do("PUT", "/photos/up?partNumber=1&uploadId="+absent, hello), 404, "NoSuchUpload", "UploadId="+absent)
+	s.expect(s.do("GET", "/locked/k?versionId="+absent, ""), 404, "NoSuchVersion", "Key=k", "VersionId="+absent)
+	s.expect(s.do("PUT", "/photos/n", hello, "x-amz-grant-read: id=1"), 501, "NotImplemented", "Header=x-amz-grant-read")
+	s.expect(s.do("PUT", "/photos/n", hello, "Range: "+strings.Repeat("a", 9000)), 400, "RequestHeaderSectionTooLarge", "MaxSizeAllowed=8192")
 }
 
 // TestFailedConditions checks that PreconditionFailed names the header whose condition failed, as s3fs reads it, for each
