@@ -45,6 +45,8 @@ type Config struct {
 
 	GarbageAfter time.Duration `toml:"garbage_after" reload:"true" doc:"How long bodies stay on storage nodes after their object is deleted or overwritten."`
 	UploadsAfter time.Duration `toml:"abort_uploads_after" reload:"true" doc:"Abort incomplete multipart uploads at this age. 0: never."`
+
+	Classes bool `toml:"storage_classes" reload:"true" doc:"Accept the storage classes STANDARD_IA, ONEZONE_IA, INTELLIGENT_TIERING, GLACIER_IR and REDUCED_REDUNDANCY, and show them with the object. All bodies are stored alike. false: refuse all classes but STANDARD."`
 }
 
 // AccountConfig is [buckets.accounts.NAME].
@@ -107,6 +109,7 @@ func DefaultConfig() Config {
 		MaxEvents:    1_000_000,
 		GarbageAfter: 24 * time.Hour,
 		UploadsAfter: 7 * 24 * time.Hour,
+		Classes:      true,
 	}
 }
 

@@ -61,6 +61,7 @@ type Properties struct {
 	Version  VersionID         `json:"version,omitempty"` // "" for the null version
 	Tags     map[string]string `json:"tags,omitempty"`
 	Lock     Lock              `json:"lock,omitzero"`
+	Class    StorageClass      `json:"class,omitempty"`
 
 	// Imported is the source server's modification time. If it equals Object.Modified, no client has changed the
 	// object.
@@ -86,7 +87,7 @@ type Checksum struct {
 // SameMetadata reports whether all metadata set by clients is equal.
 func (o *Object) SameMetadata(p *Object) bool {
 	return o.ContentType == p.ContentType && o.Creator == p.Creator && maps.Equal(o.Headers, p.Headers) && slices.Equal(o.Roles, p.Roles) &&
-		maps.Equal(o.Tags, p.Tags) && bytes.Equal(o.Extra, p.Extra)
+		maps.Equal(o.Tags, p.Tags) && o.Class == p.Class && bytes.Equal(o.Extra, p.Extra)
 }
 
 // EntityTag returns the MD5 in hex, or for multipart uploads the MD5 of the parts' MD5s, a hyphen and the number of

@@ -39,6 +39,10 @@ func (r *plain) property(name []byte, p *Properties) bool {
 		return ok
 	case "checksum":
 		return r.object(func(name []byte) bool { return r.checksum(name, &p.Checksum) })
+	case "class":
+		v, ok := r.text()
+		p.Class = StorageClass(v)
+		return ok
 	case "lock":
 		return r.object(func(name []byte) bool { return r.lock(name, &p.Lock) })
 	}

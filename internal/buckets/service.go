@@ -130,6 +130,8 @@ type Limits struct {
 	MinPart int64 // minimum size of all parts but the last; 0 for MinPart
 
 	GarbageAfter time.Duration // grace period for ClaimBatch
+
+	StandardOnly bool // S3 clients may not give objects another storage class
 }
 
 // Service checks and limits requests, and calls the Backend and the Bodies. It is safe for concurrent use. Its results are

@@ -215,6 +215,7 @@ type Update struct {
 	Tags        *map[string]string // all tags; a pointer to nil removes them
 	Extra       *json.RawMessage   // null removes the properties
 	Lock        *LockChange        // nil: unchanged
+	Class       *StorageClass      // nil: unchanged
 	Touch       bool               // set Modified to Now; not used if only tags change
 	Imported    bool               // an import sets these tags, so ImportedTags becomes their sum
 	Condition   Condition          // checked before anything changes
@@ -476,7 +477,7 @@ func (u *Update) ChecksLock(o *Object) bool {
 
 // changesMetadata reports whether anything but tags and the lock changes. S3 lets clients tag a locked version.
 func (u *Update) changesMetadata() bool {
-	return u.ContentType != nil || u.Headers != nil || u.Roles != nil || u.Extra != nil || u.Touch
+	return u.ContentType != nil || u.Headers != nil || u.Roles != nil || u.Extra != nil || u.Class != nil || u.Touch
 }
 
 // ApplyLock checks and changes the lock in o. b is the bucket's lock, and now the database time. It returns
@@ -518,6 +519,9 @@ func (u *Update) Apply(o Object) Object {
 		if o.Extra = *u.Extra; string(o.Extra) == "null" {
 			o.Extra = nil
 		}
+	}
+	if u.Class != nil {
+		o.Class = *u.Class
 	}
 	if u.Touch {
 		o.Modified = u.Now

@@ -197,6 +197,7 @@ func objectFacts(b buckets.Bucket, v *buckets.Version) *service.Facts {
 	f := &service.Facts{Rows: []service.Fact{
 		{Name: "Size", Cell: service.TextCell(service.Count(v.Length, "byte"))}, {Name: "Type", Cell: service.TextCell(v.ContentType)},
 		{Name: "Created", Cell: momentCell(v.Created)}, {Name: "Modified", Cell: momentCell(v.Modified)}, {Name: "Stored in", Cell: service.TextCell(where)},
+		{Name: "Storage class", Cell: service.TextCell(v.Class.Name())},
 	}}
 	if b.Versioning != buckets.VersioningOff {
 		id := service.IDCell(string(v.VersionID()))

@@ -131,7 +131,7 @@ func (c *selection) move(ctx context.Context, from, to string, m move) error {
 // copy copies an object with its metadata, or returns the copy that an interrupted move left.
 func (c *selection) copy(ctx context.Context, o *buckets.Object, to string, m move, former buckets.ObjectID) (buckets.Object, error) {
 	put := buckets.PutRequest{Size: o.Length, Object: buckets.Object{
-		Name: to, Creator: o.Creator, ContentType: o.ContentType, Headers: o.Headers, Roles: o.Roles, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra},
+		Name: to, Creator: o.Creator, ContentType: o.ContentType, Headers: o.Headers, Roles: o.Roles, Properties: buckets.Properties{Tags: o.Tags, Class: o.Class, Extra: o.Extra},
 	}}
 	if former != "" {
 		put.Condition.Match.Tags = []string{string(former)}

@@ -189,7 +189,7 @@ func s3Routes() []web.Route {
 
 // limits returns the settings that the service itself reloads.
 func limits(c *buckets.Config) buckets.Limits {
-	return buckets.Limits{Inline: c.Inline, Copies: c.Copies, GarbageAfter: c.GarbageAfter}
+	return buckets.Limits{Inline: c.Inline, Copies: c.Copies, GarbageAfter: c.GarbageAfter, StandardOnly: !c.Classes}
 }
 
 // reload applies the settings tagged reload. The wait for a slot, which it also gets, is not used.

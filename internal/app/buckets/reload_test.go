@@ -26,6 +26,7 @@ func TestReload(t *testing.T) {
 		"buckets.copies":              limit("3", func(l buckets.Limits) any { return l.Copies }, func(c *buckets.Config) any { return c.Copies }),
 		"buckets.inline":              limit("77", func(l buckets.Limits) any { return l.Inline }, func(c *buckets.Config) any { return c.Inline }),
 		"buckets.garbage_after":       limit("7h0m0s", func(l buckets.Limits) any { return l.GarbageAfter }, func(c *buckets.Config) any { return c.GarbageAfter }),
+		"buckets.storage_classes":     limit("false", func(l buckets.Limits) any { return !l.StandardOnly }, func(c *buckets.Config) any { return c.Classes }),
 		"buckets.abort_uploads_after": {Text: "9h0m0s", See: func() string { return s.live.Load().UploadsAfter.String() }},
 	})
 }

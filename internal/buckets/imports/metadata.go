@@ -36,6 +36,9 @@ func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 	if o.ContentType == "" {
 		o.ContentType = defaultType
 	}
+	if class, ok := buckets.ParseStorageClass(string(out.StorageClass)); ok { // an object from an archive becomes STANDARD
+		o.Class = class
+	}
 	for name, value := range map[string]*string{
 		"cache-control": out.CacheControl, "content-disposition": out.ContentDisposition, "content-language": out.ContentLanguage,
 		"expires": out.ExpiresString, "x-amz-website-redirect-location": out.WebsiteRedirectLocation,

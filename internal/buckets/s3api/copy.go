@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -131,7 +132,7 @@ func (x *request) copyObject() error {
 	p := &x.parsed
 	itself := from.owner == x.owner && from.bucket.ID == x.bucket.ID && o.Name == x.key
 	if !p.replace {
-		p.object.ContentType, p.object.Headers = o.ContentType, o.Headers
+		p.object.ContentType, p.object.Headers = o.ContentType, withRedirect(o.Headers, p.object.Headers)
 	}
 	if !p.retag {
 		if err := from.allowTags(&o); err != nil {
@@ -142,7 +143,7 @@ func (x *request) copyObject() error {
 	if err := x.allowLate(); err != nil {
 		return err
 	}
-	if itself && !p.replace && !p.retag && p.from.version == "" {
+	if itself && p.changesNothing() {
 		return invalidRequest("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
 	}
 	if err := x.allowTagging(); err != nil {
@@ -153,7 +154,7 @@ func (x *request) copyObject() error {
 	}
 	made := x.newObject()
 	made.Extra = o.Extra
-	if !itself || x.bucket.Versioning != buckets.VersioningOff {
+	if !itself || x.bucket.Versioning != buckets.VersioningOff || x.in.Header.Get("X-Amz-Checksum-Algorithm") != "" {
 		return x.copyBody(from, o, made, p.condition)
 	}
 	if made, err = x.updateItself(o, made, p.condition); err != nil {
@@ -162,6 +163,26 @@ func (x *request) copyObject() error {
 	x.writeExpiration(&made)
 	sendXML(x.out, http.StatusOK, copyResult(&made))
 	return nil
+}
+
+// withRedirect returns the source's headers with the redirect of the request. S3 never copies a redirect, because it is
+// unique to each object.
+func withRedirect(source, sent map[string]string) map[string]string {
+	all := maps.Clone(source)
+	delete(all, redirectHeader)
+	if to, ok := sent[redirectHeader]; ok {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[redirectHeader] = to
+	}
+	return all
+}
+
+// changesNothing reports whether a copy of the current version onto itself is refused.
+func (p *parsed) changesNothing() bool {
+	_, redirects := p.object.Headers[redirectHeader]
+	return !p.replace && !p.retag && p.class == "" && !redirects && p.from.version == ""
 }
 
 func copyResult(o *buckets.Object) *document {
@@ -184,7 +205,7 @@ func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buc
 		return o, err
 	}
 	made, err := x.Service.UpdateObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{
-		Name: o.Name, ContentType: &made.ContentType, Headers: made.Headers, Tags: &made.Tags, Touch: true,
+		Name: o.Name, ContentType: &made.ContentType, Headers: made.Headers, Tags: &made.Tags, Class: &made.Class, Touch: true,
 		Condition: buckets.Condition{Match: buckets.Tags{Tags: []string{string(o.ID)}}},
 	})
 	if errors.Is(err, buckets.ErrPrecondition) || errors.Is(err, buckets.ErrNoObject) {

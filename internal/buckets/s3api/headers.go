@@ -16,6 +16,8 @@ var systemHeaders = []string{
 }
 
 const (
+	redirectHeader = "x-amz-website-redirect-location"
+
 	userHeader = "X-Amz-Meta-" // begins user metadata in requests
 	userPrefix = buckets.UserPrefix
 
@@ -196,6 +198,9 @@ func (x *request) writeMetadata(o *buckets.Object) {
 			continue // set by the native API
 		}
 		h.Set(name, text(value))
+	}
+	if o.Class != "" { // S3 omits STANDARD
+		h.Set("X-Amz-Storage-Class", o.Class.Name())
 	}
 	if len(o.Tags) > 0 {
 		h.Set("X-Amz-Tagging-Count", itoa(len(o.Tags)))

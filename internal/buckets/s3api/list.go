@@ -12,12 +12,12 @@ import (
 // maxPage is S3's limit for entries per page and deletes per request.
 const maxPage = 1000
 
-// count parses a page size, at most most; more is not an error in S3.
-func (x *request) count(name string, largest int) (int, error) {
-	return countOf(name, x.query.Get(name), largest)
+// count parses a page size, at most maxPage; more is not an error in S3.
+func (x *request) count(name string) (int, error) {
+	return countOf(name, x.query.Get(name), maxPage)
 }
 
-// countOf is count for a text that is no query parameter. "" means most.
+// countOf is count for a text that is no query parameter, and another maximum. "" means largest.
 func countOf(name, text string, largest int) (int, error) {
 	if text == "" {
 		return largest, nil
@@ -73,7 +73,7 @@ func (x *request) parseListing() (l listing, err error) {
 	if l.encode, err = x.encoder(); err != nil {
 		return l, err
 	}
-	l.limit, err = x.count("max-keys", maxPage)
+	l.limit, err = x.count("max-keys")
 	l.Limit = l.limit
 	return l, err
 }
@@ -238,7 +238,7 @@ func (x *request) entries(d *stream, l *listing, owner bool) error {
 			if owner {
 				x.writeOwner(d.document, "Owner")
 			}
-			d.text("StorageClass", "STANDARD")
+			d.text("StorageClass", o.Class.Name())
 			d.end()
 		}
 		return l.groups(d, p)

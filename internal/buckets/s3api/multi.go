@@ -214,7 +214,7 @@ func (x *request) listParts() error {
 	if err := x.checkUploadID(); err != nil {
 		return err
 	}
-	limit, err := x.count("max-parts", maxPage)
+	limit, err := x.count("max-parts")
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (x *request) listParts() error {
 	d.text("UploadId", string(u.ID))
 	x.writeOwner(d.document, "Initiator")
 	x.writeOwner(d.document, "Owner")
-	d.text("StorageClass", "STANDARD")
+	d.text("StorageClass", u.Class.Name())
 	if u.Checksum.Algorithm != "" {
 		d.text("ChecksumAlgorithm", u.Checksum.Algorithm)
 		d.text("ChecksumType", checksumType(u.Checksum))
@@ -302,7 +302,7 @@ func (d *stream) part(p *buckets.Part) {
 
 // listUploads serves ListMultipartUploads. upload-id-marker counts only with key-marker.
 func (x *request) listUploads() error {
-	limit, err := x.count("max-uploads", maxPage)
+	limit, err := x.count("max-uploads")
 	if err != nil {
 		return err
 	}
@@ -392,7 +392,7 @@ func (x *request) writeUpload(d *stream, u *buckets.Upload, encode func(string) 
 	d.text("UploadId", string(u.ID))
 	x.writeOwner(d.document, "Initiator")
 	x.writeOwner(d.document, "Owner")
-	d.text("StorageClass", "STANDARD")
+	d.text("StorageClass", u.Class.Name())
 	d.moment("Initiated", u.Created)
 	if u.Checksum.Algorithm != "" {
 		d.text("ChecksumAlgorithm", u.Checksum.Algorithm)

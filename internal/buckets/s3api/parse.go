@@ -20,7 +20,7 @@ type parsed struct {
 	object buckets.Object // to store: its content type, headers, tags and lock
 	acl    string         // canned ACL
 	public bool           // the ACL lets everybody read
-	class  string         // storage class
+	class  string         // storage class as sent
 
 	from      copyFrom
 	replace   bool   // a copy gets new metadata
@@ -63,6 +63,8 @@ func (x *request) parsePut() (err error) {
 		if p.object.ContentType, p.object.Headers, err = x.metadata(); err != nil {
 			return err
 		}
+	} else if to := text(x.in.Header.Get(redirectHeader)); to != "" {
+		p.object.Headers = map[string]string{redirectHeader: to}
 	}
 	if !copies || p.retag {
 		if p.object.Tags, err = x.tagsHeader(); err != nil {
@@ -101,6 +103,8 @@ func (x *request) parseCopy() (err error) {
 	return err
 }
 
+var errStorageClass = refuse(http.StatusBadRequest, "InvalidStorageClass", "The storage class you specified is not valid: the server does not keep it")
+
 // parseFeatures rejects headers of unsupported features. Ignoring them could e.g. store an object unencrypted.
 func (x *request) parseFeatures() (err error) {
 	for name := range x.in.Header {
@@ -108,8 +112,10 @@ func (x *request) parseFeatures() (err error) {
 		case strings.HasPrefix(name, "X-Amz-Server-Side-Encryption"), strings.HasPrefix(name, "X-Amz-Grant"), name == "X-Amz-Write-Offset-Bytes":
 			return errHeader(strings.ToLower(name), "")
 		case name == "X-Amz-Storage-Class":
-			if x.parsed.class = x.in.Header.Get(name); x.parsed.class != "STANDARD" && x.parsed.class != "" {
-				return refuse(http.StatusBadRequest, "InvalidStorageClass", "The storage class you specified is not valid: expected STANDARD")
+			x.parsed.class = x.in.Header.Get(name)
+			var known bool
+			if x.parsed.object.Class, known = buckets.ParseStorageClass(x.parsed.class); !known || x.parsed.object.Class != "" && x.Service.Limits().StandardOnly {
+				return errStorageClass
 			}
 		}
 	}
@@ -144,7 +150,7 @@ func (x *request) parseList() error {
 	p := &x.parsed
 	p.prefix, p.delimiter = x.parameterValue("prefix"), x.parameterValue("delimiter")
 	if x.query.Get("max-keys") != "" {
-		n, err := x.count("max-keys", maxPage)
+		n, err := x.count("max-keys")
 		p.maxKeys = optional.Of[int]{Value: n, Set: err == nil}
 	}
 	return nil

@@ -356,7 +356,7 @@ func (x *request) getAttributes() error {
 		}
 	}
 	if asked["StorageClass"] {
-		d.text("StorageClass", "STANDARD")
+		d.text("StorageClass", o.Class.Name())
 	}
 	if asked["ObjectSize"] {
 		d.number("ObjectSize", o.Length)

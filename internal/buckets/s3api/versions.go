@@ -205,7 +205,7 @@ func (x *request) writeVersion(d *stream, l *listing, v *buckets.Version) {
 	}
 	x.writeOwner(d.document, "Owner")
 	if !v.Marker {
-		d.text("StorageClass", "STANDARD")
+		d.text("StorageClass", v.Class.Name())
 	}
 	d.end()
 }

@@ -164,9 +164,10 @@ func multipartCondition(t *testing.T, u *user) {
 
 func metadataChanges() map[string]buckets.Update {
 	kind, none := "text/html", json.RawMessage("null")
+	class := buckets.StorageClass("STANDARD_IA")
 	return map[string]buckets.Update{
 		"content type": {ContentType: &kind}, "headers": {Headers: map[string]string{"m-a": "2"}}, "roles": {Roles: &[]string{buckets.NewUUID()}},
-		"tags": {Tags: &map[string]string{"a": "2"}}, "no tags": {Tags: &map[string]string{}}, "no properties": {Extra: &none},
+		"tags": {Tags: &map[string]string{"a": "2"}}, "no tags": {Tags: &map[string]string{}}, "no properties": {Extra: &none}, "storage class": {Class: &class},
 	}
 }
 

@@ -47,6 +47,7 @@ func full(name string) buckets.Object {
 		Properties: buckets.Properties{
 			Checksum: buckets.Checksum{Algorithm: "CRC32", Value: "AAAAAA=="},
 			Tags:     map[string]string{"тег": "'; --"},
+			Class:    "GLACIER_IR",
 			Extra:    json.RawMessage(`{"a":[1,2.50,12345678901234567890],"ü":"\u0001\"","z":null}`),
 		},
 	}
