@@ -31,9 +31,9 @@ func (b *browser) SetPreferences(ctx context.Context, p PreferencesPatch) (s Ses
 	return s, b.do(ctx, call{method: http.MethodPatch, path: "/session/preferences", body: p, idempotent: true}, &s)
 }
 
-// Clear deletes the session's data and starts a new session.
-func (b *browser) Clear(ctx context.Context) error {
-	return b.do(ctx, call{method: http.MethodPost, path: "/session/clear", key: NewKey()}, nil)
+// Clear deletes the session's data and starts a new session. The guards are about the wishlist.
+func (b *browser) Clear(ctx context.Context, guards ...Guard) error {
+	return b.do(ctx, call{method: http.MethodPost, path: "/session/clear", key: NewKey()}.with(guards), nil)
 }
 
 // Attributes returns the attributes that the front end stored with the session, and their entity tag for
@@ -52,9 +52,9 @@ func (b *browser) PatchAttributes(ctx context.Context, p AttributesPatch, ifMatc
 }
 
 // SignIn signs in a user of the site with a token that the site signed, and merges the guest's data into the
-// user's.
-func (b *browser) SignIn(ctx context.Context, token string) (l Linked, err error) {
-	return l, b.do(ctx, call{method: http.MethodPost, path: "/session/link", body: LinkRequest{Token: token}, key: NewKey()}, &l)
+// user's. The guards are about the guest's wishlist.
+func (b *browser) SignIn(ctx context.Context, token string, guards ...Guard) (l Linked, err error) {
+	return l, b.do(ctx, call{method: http.MethodPost, path: "/session/link", body: LinkRequest{Token: token}, key: NewKey()}.with(guards), &l)
 }
 
 // SignOut signs the user out of this browser and starts a guest session.

@@ -133,19 +133,32 @@ func (c *Client) Wishlist(ctx context.Context) iter.Seq2[Wish, error] {
 	})
 }
 
-// AddWish adds a property to the wishlist. If it is already there, AddWish returns the existing entry unchanged.
-func (c *Client) AddWish(ctx context.Context, r WishRequest) (w Wish, err error) {
-	return w, c.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
+// List returns the whole wishlist, newest first, and its entity tag.
+func (c *Client) List(ctx context.Context) (all []Wish, tag string, err error) {
+	var p WishPage
+	err = c.do(ctx, list(&tag), &p)
+	return p.Items, tag, err
+}
+
+// list is the request for a whole wishlist. A hotel search sends the tag only with a condition.
+func list(tag *string) call {
+	return call{method: http.MethodGet, path: "/wishlist", ifNoneMatch: `"-"`, tag: tag, idempotent: true, public: true}
+}
+
+// AddWish adds a property to the wishlist. If it is already there, AddWish returns the existing entry unchanged. The guards
+// are about the list.
+func (c *Client) AddWish(ctx context.Context, r WishRequest, guards ...Guard) (w Wish, err error) {
+	return w, c.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}.with(guards), &w)
 }
 
 // SetNote replaces the note of a wishlist entry; "" removes it.
-func (c *Client) SetNote(ctx context.Context, property PropertyID, note string) (w Wish, err error) {
-	return w, c.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(property), body: NoteRequest{Note: note}, key: NewKey()}, &w)
+func (c *Client) SetNote(ctx context.Context, property PropertyID, note string, guards ...Guard) (w Wish, err error) {
+	return w, c.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(property), body: NoteRequest{Note: note}, key: NewKey()}.with(guards), &w)
 }
 
 // RemoveWish removes a property from the wishlist. It succeeds if the property is not in the wishlist.
-func (c *Client) RemoveWish(ctx context.Context, property PropertyID) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(property), key: NewKey()}, nil)
+func (c *Client) RemoveWish(ctx context.Context, property PropertyID, guards ...Guard) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(property), key: NewKey()}.with(guards), nil)
 }
 
 // Mint mints a handoff to a tenant's booking site. key is the idempotency key of the attempt, e.g. from a form, so that
@@ -263,6 +276,9 @@ func verify(handoff HandoffID, request ConsumeRequest) call {
 type Error struct {
 	Status int // HTTP status
 	Problem
+
+	// ETag is the current entity tag after a Guard that does not hold; "" if there is no entry.
+	ETag string
 
 	// RetryAfter is the delay that the server requested, or 0.
 	RetryAfter time.Duration

@@ -42,9 +42,12 @@ type call struct {
 	body   any    // encoded as JSON; nil for none
 	key    string // idempotency key, or ""
 
-	solution string  // challenge solution, or ""
-	ifMatch  string  // entity tag, or ""
-	tag      *string // receives the response's entity tag, unless nil
+	solution string // challenge solution, or ""
+	ifMatch  string // entity tag, or ""
+
+	ifNoneMatch string // entity tag, or ""
+
+	tag *string // receives the response's entity tag, unless nil
 
 	// idempotent requests are safe to retry without a key.
 	idempotent bool
@@ -160,6 +163,9 @@ func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Req
 	if r.ifMatch != "" {
 		req.Header.Set("If-Match", r.ifMatch)
 	}
+	if r.ifNoneMatch != "" {
+		req.Header.Set("If-None-Match", r.ifNoneMatch)
+	}
 	if t.tokens != nil {
 		token, err := t.tokens(ctx)
 		if err != nil {
@@ -200,7 +206,7 @@ func asked(err error) time.Duration {
 // readError reads an error response, which may be nested (guest.nested_errors). Errors from other programs, e.g. a
 // proxy, have no code.
 func readError(resp *http.Response) error {
-	e := &Error{Status: resp.StatusCode, RetryAfter: retry.After(resp)}
+	e := &Error{Status: resp.StatusCode, ETag: resp.Header.Get("ETag"), RetryAfter: retry.After(resp)}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
 		var p Problem
 		var nested struct {

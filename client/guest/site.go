@@ -31,14 +31,16 @@ type ItemWish struct {
 	Source   Source    `json:"source"`
 	Note     *string   `json:"note,omitempty"`
 	AddedAt  time.Time `json:"addedAt"`
+	ETag     string    `json:"etag"` // for Match
 }
 
-// ItemWishRequest adds an item to the wishlist. ItemID is required. TenantID is required unless the profile sets the
+// ItemWishRequest adds an item to the wishlist, or to the quantity of its entry. ItemID is required. TenantID is required unless the profile sets the
 // tenant.
 type ItemWishRequest struct {
 	ItemID   string  `json:"itemId"`
 	TenantID string  `json:"tenantId,omitempty"`
 	Quantity int     `json:"quantity,omitempty"` // 0 means 1
+	Max      int     `json:"max,omitempty"`      // greatest quantity of the entry afterwards; 0 means the profile's maximum
 	Source   Source  `json:"source,omitempty"`
 	Note     *string `json:"note,omitempty"`
 }
@@ -136,19 +138,35 @@ func (s *Site[P]) Wishlist(ctx context.Context) iter.Seq2[ItemWish, error] {
 	})
 }
 
-// AddWish adds an item to the wishlist. If it is already there, AddWish returns the existing entry unchanged.
-func (s *Site[P]) AddWish(ctx context.Context, r ItemWishRequest) (w ItemWish, err error) {
-	return w, s.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
+// List returns the whole wishlist, newest first, and its entity tag.
+func (s *Site[P]) List(ctx context.Context) (all []ItemWish, tag string, err error) {
+	var p struct {
+		Items []ItemWish `json:"items"`
+	}
+	err = s.do(ctx, list(&tag), &p)
+	return p.Items, tag, err
+}
+
+// Add adds n of an item to the wishlist: to the quantity of its entry, if there is one. The error has the code
+// CodeQuantityLimit if the quantity would exceed the profile's maximum. The guards are about the list.
+func (s *Site[P]) Add(ctx context.Context, item string, n int, guards ...Guard) (ItemWish, error) {
+	return s.AddWish(ctx, ItemWishRequest{ItemID: item, Quantity: n}, guards...)
+}
+
+// AddWish adds an item to the wishlist. If it is already there, AddWish adds to its quantity, and keeps its note and source;
+// without quantities it returns the existing entry unchanged. The guards are about the list.
+func (s *Site[P]) AddWish(ctx context.Context, r ItemWishRequest, guards ...Guard) (w ItemWish, err error) {
+	return w, s.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}.with(guards), &w)
 }
 
 // ChangeWish changes note or quantity. The error has the code CodeNotFound if the item is not in the wishlist.
-func (s *Site[P]) ChangeWish(ctx context.Context, item string, c WishChange) (w ItemWish, err error) {
-	return w, s.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(item), body: c, key: NewKey()}, &w)
+func (s *Site[P]) ChangeWish(ctx context.Context, item string, c WishChange, guards ...Guard) (w ItemWish, err error) {
+	return w, s.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(item), body: c, key: NewKey()}.with(guards), &w)
 }
 
 // RemoveWish removes an item from the wishlist. It succeeds if the item is not in the wishlist.
-func (s *Site[P]) RemoveWish(ctx context.Context, item string) error {
-	return s.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(item), key: NewKey()}, nil)
+func (s *Site[P]) RemoveWish(ctx context.Context, item string, guards ...Guard) error {
+	return s.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(item), key: NewKey()}.with(guards), nil)
 }
 
 // Mint mints a handoff to a tenant's site. item is the name of the payload, e.g. cart-1, and is consumed once: another

@@ -85,6 +85,7 @@ func TestSite(t *testing.T) {
 	if _, err := site.ChangeWish(ctx, "sku-4711", guest.WishChange{Quantity: 100}); !errors.Is(err, guest.CodeInvalid) {
 		t.Errorf("a quantity of 100: %v", err)
 	}
+	testLists(t, site)
 	if _, err := site.AddViewed(ctx, "", "sku-1"); err != nil {
 		t.Error(err)
 	}
@@ -114,6 +115,61 @@ func TestSite(t *testing.T) {
 	if v, err := site.Session(ctx); err != nil || v.Preferences.Currency != nil {
 		t.Errorf("session %+v: %v", v, err)
 	}
+}
+
+// testLists adds quantities, passes guards to every change, and uses IDs that need escaping.
+func testLists(t *testing.T, site *guest.Site[cart]) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	for _, item := range []string{"a/b", "%2F", "?q#x", "a b", "...", "😀", "e\u0301", strings.Repeat("ä", 128)} {
+		one, err := site.Add(ctx, item, 1)
+		must(item, err)
+		three, err := site.Add(ctx, item, 2, guest.NoneMatch(`"stale"`))
+		must(item, err)
+		if three.ItemID != item || three.Quantity != 3 || three.ID != one.ID || three.ETag == one.ETag {
+			t.Errorf("1 and 2 of %q are %+v", item, three)
+		}
+		_, err = site.AddWish(ctx, guest.ItemWishRequest{ItemID: item, Max: 3})
+		if !errors.Is(err, guest.CodeQuantityLimit) || !strings.Contains(err.Error(), "the limit is 3") {
+			t.Errorf("beyond the limit: %v", err)
+		}
+		_, err = site.ChangeWish(ctx, item, guest.WishChange{Quantity: 1}, guest.Match(one.ETag))
+		if e, ok := errors.AsType[*guest.Error](err); !ok || e.Code != guest.CodeWishlistChanged || e.ETag != three.ETag {
+			t.Errorf("change with a stale tag: %v", err)
+		}
+		set, err := site.ChangeWish(ctx, item, guest.WishChange{Quantity: 1}, guest.Match(three.ETag))
+		must("change", err)
+		if err := site.RemoveWish(ctx, item, guest.Match(three.ETag)); !errors.Is(err, guest.CodeWishlistChanged) {
+			t.Errorf("remove with a stale tag: %v", err)
+		}
+		must("remove", site.RemoveWish(ctx, item, guest.Match(set.ETag)))
+		_, err = site.ChangeWish(ctx, item, guest.WishChange{Quantity: 1}, guest.Match("*"))
+		if e, ok := errors.AsType[*guest.Error](err); !ok || e.Code != guest.CodeWishlistChanged || e.ETag != "" {
+			t.Errorf("change of a missing entry: %v", err)
+		}
+	}
+	all, tag, err := site.List(ctx)
+	if err != nil || len(all) != 1 || tag == "" {
+		t.Errorf("list %+v %q: %v", all, tag, err)
+	}
+	added, err := site.Add(ctx, "guarded", 1, guest.Match(tag))
+	must("add", err)
+	if _, err := site.Add(ctx, "guarded", 1, guest.Match(tag)); !errors.Is(err, guest.CodeWishlistChanged) {
+		t.Errorf("add with a stale tag: %v", err)
+	}
+	if err := site.Clear(ctx, guest.Match(tag)); !errors.Is(err, guest.CodeWishlistChanged) {
+		t.Errorf("clear with a stale tag: %v", err)
+	}
+	if _, err := site.SignIn(ctx, "x", guest.Match(tag)); err == nil {
+		t.Error("signed in")
+	}
+	must("remove", site.RemoveWish(ctx, "guarded", guest.Match(added.ETag)))
 }
 
 func handOver(t *testing.T, s *binary.Server, site *guest.Site[cart]) {

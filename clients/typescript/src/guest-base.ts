@@ -47,6 +47,14 @@ export interface MintOptions extends CallOptions {
   key?: string;
 }
 
+/** Options for a change of the wishlist. If the condition does not hold, the call throws `wishlist-changed` with the current `etag`. */
+export interface GuardOptions extends CallOptions {
+  /** Change only if the list or entry has this entity tag, e.g. the `etag` of `list()`; "*" if the entry exists. */
+  ifMatch?: string;
+  /** Change only if the list or entry has another entity tag; "*" if the entry does not exist. */
+  ifNoneMatch?: string;
+}
+
 /** A request without its path. */
 export interface Sent extends CallOptions {
   path?: Values;
@@ -144,8 +152,8 @@ export class GuestBase<K extends Kinds> {
   }
 
   /** Deletes the session's data and starts a new session. */
-  async clear({ signal }: CallOptions = {}): Promise<void> {
-    await this.send("POST", "/session/clear", { keyed: true, ...withSignal(signal) });
+  async clear(options: GuardOptions = {}): Promise<void> {
+    await this.send("POST", "/session/clear", { keyed: true, ...guarded(options) });
   }
 
   /** Returns the attributes that the front end stores in the session, with the ETag for patchAttributes. */
@@ -168,8 +176,8 @@ export class GuestBase<K extends Kinds> {
   }
 
   /** Signs a site user in with a token signed by the site, and merges the guest's data with the user's data. */
-  signIn(token: string, { signal }: CallOptions = {}): Promise<Schemas["Linked"]> {
-    return this.send("POST", "/session/link", { body: { token }, keyed: true, ...withSignal(signal) });
+  signIn(token: string, options: GuardOptions = {}): Promise<Schemas["Linked"]> {
+    return this.send("POST", "/session/link", { body: { token }, keyed: true, ...guarded(options) });
   }
 
   /** Signs the user out in this browser and starts a guest session. */
@@ -217,14 +225,24 @@ export class GuestBase<K extends Kinds> {
     return this.#pages("/wishlist", signal, true); // without a session it is empty, and does not start one
   }
 
-  /** Adds an item to the wishlist, and returns the entry. If it is there, the entry does not change. At most 100 entries. */
-  addWish(body: K["wishRequest"], { signal }: CallOptions = {}): Promise<K["wish"]> {
-    return this.send("POST", "/wishlist", { body, keyed: true, ...withSignal(signal) });
+  /** Returns the whole wishlist, newest first, with its entity tag for `ifMatch`. */
+  async list({ signal }: CallOptions = {}): Promise<{ items: K["wish"][]; etag: string }> {
+    const sent = { public: true, headers: { "If-None-Match": '"-"' }, ...withSignal(signal) }; // a hotel search sends the tag only with a condition
+    const { data, response } = await this.#deliver<{ items: K["wish"][] }>("GET", "/wishlist", sent);
+    return { items: data.items, etag: response.headers.get("ETag") ?? "" };
+  }
+
+  /**
+   * Adds an item to the wishlist, and returns the entry. If it is there, its quantity grows; without quantities, the entry does not
+   * change. At most 100 entries. The condition is about the list.
+   */
+  addWish(body: K["wishRequest"], options: GuardOptions = {}): Promise<K["wish"]> {
+    return this.send("POST", "/wishlist", { body, keyed: true, ...guarded(options) });
   }
 
   /** Removes an item from the wishlist. A missing item is not an error. */
-  async removeWish(item: string, { signal }: CallOptions = {}): Promise<void> {
-    await this.send("DELETE", "/wishlist/{item}", { path: { item }, keyed: true, ...withSignal(signal) });
+  async removeWish(item: string, options: GuardOptions = {}): Promise<void> {
+    await this.send("DELETE", "/wishlist/{item}", { path: { item }, keyed: true, ...guarded(options) });
   }
 
   /** Yields the session's handoffs, newest first. */
@@ -326,6 +344,12 @@ export type Patch<T> = { [K in keyof T]?: (NonNullable<T[K]> extends unknown[] ?
 /** Returns a key as a quoted string of RFC 9651. */
 function quoted(key: string | true): string {
   return `"${key === true ? newKey() : key.replace(/["\\]/g, "\\$&")}"`;
+}
+
+/** Returns the headers of a condition, and the signal. */
+export function guarded({ ifMatch, ifNoneMatch, signal }: GuardOptions): { headers: Record<string, string> } & CallOptions {
+  const headers = { ...(ifMatch === undefined ? {} : { "If-Match": ifMatch }), ...(ifNoneMatch === undefined ? {} : { "If-None-Match": ifNoneMatch }) };
+  return { headers, ...withSignal(signal) };
 }
 
 /** Leaves the member out without a signal, as exactOptionalPropertyTypes requires. */

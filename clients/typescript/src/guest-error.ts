@@ -19,6 +19,8 @@ export class GuestError extends Error {
   readonly challenge: Schemas["Problem"]["challenge"];
   /** With handoff-consumed from mint: the consumed handoff, such as its handoffId and consumedAt. */
   readonly handoff: Schemas["Problem"]["handoff"];
+  /** With wishlist-changed: the current entity tag; undefined if there is no such entry. */
+  readonly etag: string | undefined;
   /** Names the request in the server's log. */
   readonly requestId: string | undefined;
   /** Seconds until the request may succeed. */
@@ -33,6 +35,7 @@ export class GuestError extends Error {
     this.errors = problem?.errors ?? [];
     this.challenge = problem?.challenge;
     this.handoff = problem?.handoff;
+    this.etag = response.headers.get("ETag") ?? undefined;
     this.requestId = problem?.requestId;
     const after = response.headers.get("Retry-After") ?? "";
     this.retryAfter = /^\d+$/.test(after) ? Number(after) : undefined;

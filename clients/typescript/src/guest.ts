@@ -1,8 +1,8 @@
-import { GuestBase, withSignal, type CallOptions, type GuestOptions, type MintOptions } from "./guest-base.js";
+import { GuestBase, guarded, withSignal, type CallOptions, type GuardOptions, type GuestOptions, type MintOptions } from "./guest-base.js";
 import { createRaw, type Raw } from "./raw.js";
 import type { components, operations, paths } from "./guest-schema.js";
 
-export { GuestBase, type CallOptions, type GuestOptions, type Kinds, type MintOptions, type Patch, type Tagged } from "./guest-base.js";
+export { GuestBase, type CallOptions, type GuardOptions, type GuestOptions, type Kinds, type MintOptions, type Patch, type Tagged } from "./guest-base.js";
 export { GuestError, type ErrorCode } from "./guest-error.js";
 export type { RequestHeaders } from "./cookies.js";
 export type { TokenStore } from "./tokens.js";
@@ -123,8 +123,8 @@ export class GuestClient extends GuestBase<HotelKinds> {
   }
 
   /** Replaces a property's note on the wishlist; an empty note removes it. */
-  setNote(propertyId: string, note: string, { signal }: CallOptions = {}): Promise<Wish> {
-    return this.send("PATCH", "/wishlist/{propertyId}", { path: { propertyId }, body: { note }, keyed: true, ...withSignal(signal) });
+  setNote(propertyId: string, note: string, options: GuardOptions = {}): Promise<Wish> {
+    return this.send("PATCH", "/wishlist/{propertyId}", { path: { propertyId }, body: { note }, keyed: true, ...guarded(options) });
   }
 
   /** Mints a handoff. Then send the guest to its redirectUrl. Solves a challenge if the server suspects a bot. */

@@ -1,4 +1,4 @@
-import { GuestBase, withSignal, type CallOptions, type GuestOptions, type MintOptions } from "./guest-base.js";
+import { GuestBase, guarded, withSignal, type CallOptions, type GuardOptions, type GuestOptions, type MintOptions } from "./guest-base.js";
 import type { components } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
@@ -11,6 +11,8 @@ export interface ItemWish extends OfItem<Schemas["Wish"]> {
   itemId: string;
   /** Only in profiles with quantities. */
   quantity?: number;
+  /** The entity tag, for `ifMatch`. */
+  etag: string;
 }
 
 /** An entry to add. */
@@ -18,8 +20,10 @@ export interface ItemWishRequest {
   itemId: string;
   /** Required unless the profile defines a tenant. */
   tenantId?: string;
-  /** Default 1. */
+  /** Default 1. It is added to the quantity of the entry, if there is one. */
   quantity?: number;
+  /** The greatest quantity of the entry afterwards; default the profile's maximum. */
+  max?: number;
   /** Default `detail`. */
   source?: Schemas["Source"];
   note?: string;
@@ -125,9 +129,14 @@ export class SiteClient<Payload = unknown, C extends Catalogue = AnyCatalogue> e
     return this.send("POST", "/session/recently-viewed", { body: { tenantId, itemId }, ...withSignal(signal) });
   }
 
-  /** Changes the note, the quantity, or both. An empty note removes the note. */
-  changeWish(itemId: string, change: { note?: string; quantity?: number }, { signal }: CallOptions = {}): Promise<ItemWish> {
-    return this.send("PATCH", "/wishlist/{itemId}", { path: { itemId }, body: change, keyed: true, ...withSignal(signal) });
+  /** Adds n of an item: to the quantity of its entry, if there is one. Throws quantity-limit if the sum would exceed max. */
+  add(itemId: string, n = 1, { max, tenantId, ...options }: GuardOptions & { max?: number; tenantId?: string } = {}): Promise<ItemWish> {
+    return this.send("POST", "/wishlist", { body: { itemId, quantity: n, max, tenantId }, keyed: true, ...guarded(options) });
+  }
+
+  /** Changes the note, the quantity, or both. An empty note removes the note. The condition is about the entry. */
+  changeWish(itemId: string, change: { note?: string; quantity?: number }, options: GuardOptions = {}): Promise<ItemWish> {
+    return this.send("PATCH", "/wishlist/{itemId}", { path: { itemId }, body: change, keyed: true, ...guarded(options) });
   }
 
   /**

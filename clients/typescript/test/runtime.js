@@ -97,6 +97,41 @@ async function shop(baseUrl) {
 }
 
 /**
+ * Quantities, conditions and item IDs that need escaping.
+ * @param {string} baseUrl
+ */
+async function lists(baseUrl) {
+  const client = createSiteClient({ baseUrl, request: new Browser() });
+  /** @type {(call: Promise<unknown>) => Promise<GuestError>} */
+  const refused = (call) => call.then(() => Promise.reject(new Error("not refused")), (e) => (e instanceof GuestError ? e : Promise.reject(e)));
+  for (const item of ["a/b", "%2F", "?q#x", "a b", "...", "😀", "e\u0301", "שלום", "ä".repeat(128)]) {
+    const one = await client.add(item);
+    const three = await client.add(item, 2, { ifNoneMatch: '"stale"' });
+    equal([three.itemId, three.quantity, three.id], [item, 3, one.id], "1 and 2");
+    const over = await refused(client.add(item, 1, { max: 3 }));
+    equal([over.code, over.message.includes("the limit is 3")], ["quantity-limit", true], "beyond the limit");
+    const stale = await refused(client.changeWish(item, { quantity: 1 }, { ifMatch: one.etag }));
+    equal([stale.code, stale.etag], ["wishlist-changed", three.etag], "stale");
+    const set = await client.changeWish(item, { quantity: 1 }, { ifMatch: three.etag });
+    equal((await refused(client.removeWish(item, { ifMatch: three.etag }))).code, "wishlist-changed", "remove");
+    await client.removeWish(item, { ifMatch: set.etag });
+    const missing = await refused(client.changeWish(item, { quantity: 1 }, { ifMatch: "*" }));
+    equal([missing.code, missing.etag], ["wishlist-changed", undefined], "missing");
+  }
+  const { items, etag } = await client.list();
+  equal(items, [], "list");
+  await client.add("sku-1", 1, { ifMatch: etag });
+  equal((await refused(client.clear({ ifMatch: etag }))).code, "wishlist-changed", "clear");
+  await client.clear({ ifMatch: (await client.list()).etag });
+  for (const item of [".", ".."]) {
+    await client.removeWish(item).then(
+      () => Promise.reject(new Error(`${item} was sent`)),
+      (e) => equal(e instanceof TypeError, true, "dots"),
+    );
+  }
+}
+
+/**
  * A shop with a catalogue.
  * @param {string} baseUrl
  */
@@ -250,6 +285,7 @@ export async function run({ SHOP_URL = "", USER_SECRET = "", SIGNED_URL = "", BA
   refuse();
   await render(SHOP_URL);
   await shop(SHOP_URL);
+  await lists(SHOP_URL);
   await browse(SHOP_URL);
   await account(SHOP_URL, USER_SECRET);
   await hotel(SIGNED_URL);

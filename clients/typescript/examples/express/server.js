@@ -32,7 +32,7 @@ ${["apple", "pear", "plum"].map((item) => `<button data-item="${item}">Add ${ite
   const guest = createSiteClient({ baseUrl: location.origin }); // with the session that the server has started
   for (const button of document.querySelectorAll("[data-item]")) {
     button.onclick = async () => {
-      await guest.addWish({ itemId: button.dataset.item });
+      await guest.add(button.dataset.item);
       location.reload();
     };
   }

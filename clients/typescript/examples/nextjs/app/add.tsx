@@ -6,7 +6,7 @@ import { useRouter } from "next/navigation";
 export function AddButton({ item }: { item: string }) {
   const router = useRouter();
   const add = async () => {
-    await createSiteClient({ baseUrl: location.origin }).addWish({ itemId: item });
+    await createSiteClient({ baseUrl: location.origin }).add(item);
     router.refresh();
   };
   return <button onClick={add}>Add {item}</button>;
