@@ -233,6 +233,22 @@ func (r *SiteReceiver[P]) Consume(ctx context.Context, handoff HandoffID, key st
 	return h, r.send(ctx, consume(handoff, key, request), &h)
 }
 
+// Sold is an item that a checkout sold.
+type Sold struct {
+	ItemID   string `json:"itemId"`
+	Quantity int    `json:"quantity,omitempty"` // 0: the whole entry
+}
+
+// RemoveItems takes the sold items of a consumed handoff out of the guest's list, e.g. after the payment. Entries that the
+// guest added after the mint stay, and so does the rest of a larger quantity. Each handoff removes items once: a repeated
+// call returns the same result, and other items fail with CodeItemsRemoved.
+func (r *SiteReceiver[P]) RemoveItems(ctx context.Context, handoff HandoffID, items []Sold) (n RemovedItems, err error) {
+	body := struct {
+		Items []Sold `json:"items"`
+	}{items}
+	return n, r.send(ctx, call{method: http.MethodPost, path: url.PathEscape(handoff) + "/remove-items", body: body, idempotent: true}, &n)
+}
+
 // Verify checks whether a handoff can be consumed, without side effects.
 func (r *SiteReceiver[P]) Verify(ctx context.Context, handoff HandoffID, request ConsumeRequest) (h ReceivedItem[P], err error) {
 	return h, r.send(ctx, verify(handoff, request), &h)

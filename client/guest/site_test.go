@@ -213,6 +213,15 @@ func handOver(t *testing.T, s *binary.Server, site *guest.Site[cart]) {
 			t.Errorf("received %+v: %v", got, err)
 		}
 	}
+	for range 2 {
+		n, err := checkout.RemoveItems(ctx, minted.HandoffID, []guest.Sold{{ItemID: items[0], Quantity: 1}})
+		if err != nil || n.Removed+n.Reduced != 1 {
+			t.Errorf("removed %+v: %v", n, err)
+		}
+	}
+	if _, err := checkout.RemoveItems(ctx, minted.HandoffID, []guest.Sold{{ItemID: "other"}}); !errors.Is(err, guest.CodeItemsRemoved) {
+		t.Errorf("removed other items: %v", err)
+	}
 	if _, err := checkout.Consume(ctx, minted.HandoffID, "other", request); !errors.Is(err, guest.CodeHandoffConsumed) {
 		t.Errorf("consumed again: %v", err)
 	}

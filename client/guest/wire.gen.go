@@ -16,6 +16,7 @@ const (
 	CodeDenied                ErrorCode = "denied"
 	CodeHandoffConsumed       ErrorCode = "handoff-consumed"
 	CodeHandoffExpired        ErrorCode = "handoff-expired"
+	CodeHandoffOpen           ErrorCode = "handoff-open"
 	CodeHandoffVoided         ErrorCode = "handoff-voided"
 	CodeHardBlock             ErrorCode = "hard-block"
 	CodeIdempotencyKeyInvalid ErrorCode = "idempotency-key-invalid"
@@ -24,6 +25,7 @@ const (
 	CodeInFlight              ErrorCode = "in-flight"
 	CodeInternal              ErrorCode = "internal"
 	CodeInvalid               ErrorCode = "invalid"
+	CodeItemsRemoved          ErrorCode = "items-removed"
 	CodeMediaType             ErrorCode = "media-type"
 	CodeMethodNotAllowed      ErrorCode = "method-not-allowed"
 	CodeNotFound              ErrorCode = "not-found"
@@ -65,6 +67,8 @@ func (e ErrorCode) Valid() bool {
 		return true
 	case CodeHandoffExpired:
 		return true
+	case CodeHandoffOpen:
+		return true
 	case CodeHandoffVoided:
 		return true
 	case CodeHardBlock:
@@ -80,6 +84,8 @@ func (e ErrorCode) Valid() bool {
 	case CodeInternal:
 		return true
 	case CodeInvalid:
+		return true
+	case CodeItemsRemoved:
 		return true
 	case CodeMediaType:
 		return true
@@ -809,6 +815,18 @@ type Received struct {
 	TenantID UUID `json:"tenantId"`
 }
 
+// RemoveItemsRequest The sold items.
+type RemoveItemsRequest struct {
+	Items []SoldItem `json:"items"`
+}
+
+// RemovedItems Numbers of entries.
+type RemovedItems struct {
+	// Reduced Entries with a larger quantity than sold.
+	Reduced int `json:"reduced"`
+	Removed int `json:"removed"`
+}
+
 // RoomType A room type of a property.
 type RoomType struct {
 	Code   string `json:"code"`
@@ -889,6 +907,15 @@ type Session struct {
 
 // SessionID ID: gms_ and a ULID.
 type SessionID = string
+
+// SoldItem An item of the list, and the quantity that was sold.
+type SoldItem struct {
+	// PropertyID UUID.
+	PropertyID PropertyID `json:"propertyId"`
+
+	// Quantity If absent, the whole entry.
+	Quantity *int `json:"quantity,omitempty"`
+}
 
 // Source Page on which the guest added the property.
 type Source string

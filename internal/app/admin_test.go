@@ -112,7 +112,7 @@ func wantJSONError(t *testing.T, name string, w *httptest.ResponseRecorder) {
 func TestUnknownPathOfInternalListener(t *testing.T) {
 	t.Parallel()
 	for environ, want := range map[string]string{
-		"": "no such path: expected /internal/ext-storage/install/INSTALL, /internal/handoff/ID/consume, /internal/handoff/ID/verify, /internal/events",
+		"": "no such path: expected /internal/ext-storage/install/INSTALL, /internal/handoff/ID/consume, /internal/handoff/ID/verify, /internal/handoff/ID/remove-items, /internal/events",
 		"HOLDFAST_EXTSTORAGE__ENABLED=false HOLDFAST_GUEST__ENABLED=false": "no such path: this listener serves no enabled service",
 	} {
 		w := httptest.NewRecorder()

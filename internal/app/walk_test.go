@@ -226,7 +226,7 @@ var walkedPaths = []string{
 	"/1.0/sync/1.5", "/1.5/1/storage/bookmarks", "/1.5/1/info/collections", "/storage/1/x",
 	"/buckets/openapi.json", "/buckets/v1/accounts/main/buckets", "/buckets/v1/gc/batches", "/bucket/key", "/bucket?uploads", "/bucket?delete",
 	"/bff/consumer/v1/session", "/bff/consumer/v1/openapi.json", "/bff/consumer/v1/search", "/bff/consumer/v1/telemetry/page-view", "/guest/demo", "/guest/demo/booking", "/guest/demo/arrivals", "/guest/demo/live", "/guest/demo/hot-state", "/guest/demo/suspension", "/guest/demo/pictures/vienna-0.svg",
-	"/internal/handoff/x/consume", "/internal/handoff/x/verify", "/internal/events", "/internal/ext-storage/install/x", "/ext-storage/openapi.json", "/ext/storage/v1/x",
+	"/internal/handoff/x/consume", "/internal/handoff/x/verify", "/internal/handoff/x/remove-items", "/internal/events", "/internal/ext-storage/install/x", "/ext-storage/openapi.json", "/ext/storage/v1/x",
 	"/ext/installs", "/ext/installs/x/y", "/ext/installs/x/y/set", "/ext/tenants/x/delete", "/ext/usage/audit", "/ext/runs", "/ext/tokens/revoke", "/ext/tokens/x/y/create", "/ext/service-tokens/x", "/ext/dead-letters",
 	"/guest/keys", "/guest/keys/rotate", "/guest/tenants", "/guest/outbox", "/guest/dead-letters",
 	"/guest/quarantine", "/guest/refusals", "/guest/jobs/events/run", "/guest/sessions/x/erase", "/tokenserver/nodes", "/tokenserver/nodes/x/drain", "/tokenserver/accounts", "/tokenserver/access/x/deny", "/tokenserver/refused",

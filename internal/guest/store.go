@@ -7,7 +7,7 @@ import (
 
 // Store durably stores wishlists and mutation answers.
 //
-// A mutation changes a session: AddWish, ChangeWish, RemoveWish, Clear and LinkUser, and in other packages Record and
+// A mutation changes a session: AddWish, ChangeWish, RemoveWish, RemoveSold, Clear and LinkUser, and in other packages Record and
 // Mint. It runs in a transaction that excludes other mutations of the session, and stores its result under the
 // mutation's key for MutationLife. A key with an answer makes the mutation return that answer by the rules of Begin,
 // without any effect. After an error nothing was stored. A mutation that waits too long for another returns
@@ -30,6 +30,10 @@ type Store interface {
 
 	// RemoveWish marks an entry as removed. A missing entry is a result, not an error. The guard is about the entry.
 	RemoveWish(ctx context.Context, r RemoveWish) (Once[RemovedWish], error)
+
+	// RemoveSold removes and reduces entries as RemoveSold.Decide says, each with its event. Nothing to change is not an
+	// error.
+	RemoveSold(ctx context.Context, r RemoveSold) (Once[RemovedSold], error)
 
 	// Clear deletes the session's wishlist including removed entries, guest data in its handoffs, and earlier
 	// answers. The guard is about the list.

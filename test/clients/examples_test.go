@@ -86,7 +86,9 @@ func (v *visitor) want(status int, method, path, body string, parts ...string) (
 		req.Header.Set("Sec-Fetch-Site", "same-origin")
 		req.Header.Set("Origin", v.site)
 	}
-	if body != "" {
+	if strings.HasPrefix(body, "cart=") {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	} else if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Idempotency-Key", strconv.Quote(path+body))
 	}
@@ -112,10 +114,11 @@ func (v *visitor) want(status int, method, path, body string, parts ...string) (
 
 const wishes = "/bff/consumer/v1/wishlist"
 
-// buy fills a guest's cart, checks out, and returns the redirect URL.
-func buy(t *testing.T, site string) *url.URL {
+// buy fills a guest's cart, checks out, and returns the guest and the redirect URL.
+func buy(t *testing.T, site string) (one *visitor, to *url.URL) {
 	t.Helper()
-	one, two := newVisitor(t, site), newVisitor(t, site)
+	one = newVisitor(t, site)
+	two := newVisitor(t, site)
 	header, _ := one.want(http.StatusOK, http.MethodGet, "/", "", "<h1>Shop</h1>")
 	if got := header.Values("Set-Cookie"); len(got) != 1 || !strings.HasPrefix(got[0], "gms=gms_") || !strings.Contains(got[0], "HttpOnly") {
 		t.Fatalf("the page sets the cookies %q", got)
@@ -123,17 +126,17 @@ func buy(t *testing.T, site string) *url.URL {
 	two.want(http.StatusOK, http.MethodGet, "/", "")
 	one.want(http.StatusCreated, http.MethodPost, wishes, `{"itemId":"apple","quantity":2}`)
 	two.want(http.StatusCreated, http.MethodPost, wishes, `{"itemId":"plum"}`)
-	header, text := one.want(http.StatusOK, http.MethodGet, "/", "", "2 × apple")
+	header, text := one.want(http.StatusOK, http.MethodGet, "/", "", "2 × apple", `name="cart" value="first"`)
 	if strings.Contains(text, "× plum") || len(header.Values("Set-Cookie")) > 1 {
 		t.Errorf("the page of the first guest, with %q:\n%s", header.Values("Set-Cookie"), text)
 	}
 	two.want(http.StatusOK, http.MethodGet, "/", "", "1 × plum")
-	header, _ = one.want(http.StatusSeeOther, http.MethodPost, "/checkout", "")
+	header, _ = one.want(http.StatusSeeOther, http.MethodPost, "/checkout", "cart=first")
 	to, err := url.Parse(header.Get("Location"))
 	if err != nil || to.Query().Get("token") == "" {
 		t.Fatalf("sent to %s: %v", header.Get("Location"), err)
 	}
-	return to
+	return one, to
 }
 
 func click(t *testing.T, site string) {
@@ -161,18 +164,23 @@ func express(t *testing.T, c *typescript) {
 	_, port, _ := strings.Cut(address, ":")
 	example.env = append(example.env, "API="+shop.URL, "INTERNAL="+shop.Internal(), "SERVICE="+service, "PORT="+port)
 	site := example.start(t, binary.Program(t, "node"), "server.js")
-	to := buy(t, site)
+	shopper, to := buy(t, site)
 	checkout := newVisitor(t, site)
 	paid := fmt.Sprintf("%s?%s", to.Path, to.RawQuery)
 	checkout.want(http.StatusOK, http.MethodGet, paid, "", `Paid: [{"itemId":"apple","quantity":2}]`)
 	checkout.want(http.StatusConflict, http.MethodGet, paid, "", "the handoff was consumed before")
 	checkout.want(http.StatusBadRequest, http.MethodGet, "/paid?token=x", "")
-	newVisitor(t, site).want(http.StatusUnprocessableEntity, http.MethodPost, "/checkout", "")
+	shopper.want(http.StatusCreated, http.MethodPost, wishes, `{"itemId":"pear"}`)
+	shopper.want(http.StatusConflict, http.MethodPost, "/checkout", "cart=first", "the handoff was consumed before") // from another tab
+	if _, text := shopper.want(http.StatusOK, http.MethodGet, "/", "", `name="cart" value="after-bhd_`); strings.Contains(text, "× apple") {
+		t.Errorf("the cart shows sold items:\n%s", text)
+	}
+	newVisitor(t, site).want(http.StatusUnprocessableEntity, http.MethodPost, "/checkout", "cart=first")
 	silent := newVisitor(t, site) // without Accept-Language, for which Node sends *
 	silent.language = ""
 	silent.want(http.StatusOK, http.MethodGet, "/", "")
 	silent.want(http.StatusCreated, http.MethodPost, wishes, `{"itemId":"fig"}`)
-	header, _ := silent.want(http.StatusSeeOther, http.MethodPost, "/checkout", "")
+	header, _ := silent.want(http.StatusSeeOther, http.MethodPost, "/checkout", "cart=first")
 	if to, err := url.Parse(header.Get("Location")); err != nil {
 		t.Error(err)
 	} else {
@@ -198,7 +206,7 @@ func TestNextJS(t *testing.T) {
 	example.must(t, node, next, "build")
 	_, port, _ := strings.Cut(binary.FreePort(t), ":")
 	site := example.start(t, node, next, "start", "--hostname", "127.0.0.1", "--port", port)
-	if to := buy(t, site); to.Host != "checkout.example" {
+	if _, to := buy(t, site); to.Host != "checkout.example" {
 		t.Errorf("sent to %s", to)
 	}
 	click(t, site)

@@ -536,6 +536,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/internal/handoff/{id}/remove-items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description handoffId */
+                id: components["parameters"]["HandoffPath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take sold items out of the guest's list
+         * @description For the service that consumed the handoff, in profiles with a payload. Entries that were added after the mint stay; of an entry with a larger quantity, the rest stays. Each handoff removes items once: a repeated request gets the same answer.
+         */
+        post: operations["removeItems"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/internal/events": {
         parameters: {
             query?: never;
@@ -1661,6 +1684,22 @@ export interface components {
             acceptLanguage?: string | null;
             ip?: string | null;
         };
+        /** @description The sold items. */
+        RemoveItemsRequest: {
+            items: components["schemas"]["SoldItem"][];
+        };
+        /** @description An item of the list, and the quantity that was sold. */
+        SoldItem: {
+            propertyId: components["schemas"]["PropertyID"];
+            /** @description If absent, the whole entry. */
+            quantity?: number | null;
+        };
+        /** @description Numbers of entries. */
+        RemovedItems: {
+            removed: number;
+            /** @description Entries with a larger quantity than sold. */
+            reduced: number;
+        };
         /** @description The token to consume or verify. */
         ConsumeRequest: {
             token: string;
@@ -1799,7 +1838,7 @@ export interface components {
          * @description Stable error code, for decisions in clients.
          * @enum {string}
          */
-        ErrorCode: "attributes-changed" | "attributes-full" | "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "handoff-voided" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "not-signed-in" | "other-browser" | "other-tenant" | "other-user" | "quantity-limit" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "user-token-invalid" | "wishlist-changed" | "wishlist-full";
+        ErrorCode: "attributes-changed" | "attributes-full" | "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "handoff-open" | "handoff-voided" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "items-removed" | "media-type" | "method-not-allowed" | "not-found" | "not-signed-in" | "other-browser" | "other-tenant" | "other-user" | "quantity-limit" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "user-token-invalid" | "wishlist-changed" | "wishlist-full";
     };
     responses: {
         /** @description The request is malformed, its idempotency key is missing or invalid, or it has a condition header, such as If-Match, that is malformed or that this request does not support. */
@@ -2220,6 +2259,17 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                 "Set-Cookie": components["headers"]["SetCookie"];
                 "X-Session-Token": components["headers"]["SessionToken"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The handoff is not consumed, other items were removed before, or another request of the session is in progress. */
+        RemoveItemsConflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
                 [name: string]: unknown;
             };
             content: {
@@ -4321,6 +4371,44 @@ export interface operations {
             408: components["responses"]["Timeout"];
             409: components["responses"]["HandoffConsumed"];
             410: components["responses"]["HandoffExpired"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["MediaType"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    removeItems: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description handoffId */
+                id: components["parameters"]["HandoffPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoveItemsRequest"];
+            };
+        };
+        responses: {
+            /** @description The numbers of changed entries. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RemovedItems"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["RemoveItemsConflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["MediaType"];
             422: components["responses"]["Unprocessable"];

@@ -86,7 +86,7 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 // mount returns the routes for booking sites, on the internal listener: they need a service token.
 func (h *handoffParts) mount(m *obs.Metrics) service.Mount {
 	receiver := &httpapi.Receiver{Handoffs: h.Service, Tokens: h.tokens, Clock: h.deps.Clock, Count: countConsumes(m)}
-	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
+	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify", "/internal/handoff/ID/remove-items"}, Mount: web.Mount{
 		Owns: httpapi.OwnsReceiver, Service: web.Service{Serve: receiver.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver, Routes: httpapi.ReceiverRoutes()},
 	}}
 }

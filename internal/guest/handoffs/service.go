@@ -68,6 +68,9 @@ const (
 // New returns a Service. Run Repair beside it.
 func New(o Options) *Service { return &Service{opts: o} }
 
+// Profile returns the profile; nil means guest.Hotel.
+func (s *Service) Profile() *guest.Profile { return s.opts.Guests.Profile() }
+
 // Now returns the time for tokens of services.
 func (s *Service) Now() time.Time { return s.opts.Clock() }
 

@@ -51,6 +51,8 @@ type Receiver struct {
 
 const receiverPrefix = "/internal/handoff/"
 
+var receiverOperations = []string{"consume", "verify", "remove-items"}
+
 // OwnsReceiver reports whether Receiver serves a raw path on the internal listener.
 func OwnsReceiver(path string) bool { return strings.HasPrefix(path, receiverPrefix) }
 
@@ -64,14 +66,18 @@ func LabelReceiver(path string) string {
 
 // ReceiverRoutes returns all paths with their methods.
 func ReceiverRoutes() []web.Route {
-	return []web.Route{{Label: receiverPrefix + "{id}/consume", Method: http.MethodPost}, {Label: receiverPrefix + "{id}/verify", Method: http.MethodPost}}
+	var all []web.Route
+	for _, operation := range receiverOperations {
+		all = append(all, web.Route{Label: receiverPrefix + "{id}/" + operation, Method: http.MethodPost})
+	}
+	return all
 }
 
 // parseReceiver parses a raw path.
 func parseReceiver(path string) (id, operation string, ok bool) {
 	id, operation, _ = strings.Cut(strings.TrimPrefix(path, receiverPrefix), "/")
 	id, err := url.PathUnescape(id)
-	return id, operation, err == nil && (operation == "consume" || operation == "verify")
+	return id, operation, err == nil && slices.Contains(receiverOperations, operation)
 }
 
 // The metric label for a handoff that was consumed or verified.
@@ -92,7 +98,10 @@ func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address)
 	if r.Method != http.MethodPost {
 		return web.RefuseMethod(w, http.MethodPost)
 	}
-	if operation == "verify" {
+	switch operation {
+	case "remove-items":
+		return h.removeItems(w, r, id)
+	case "verify":
 		return h.serve(w, r, id, false)
 	}
 	err := h.serve(w, r, id, true)
@@ -146,6 +155,57 @@ func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, cons
 	send(w, a)
 	return nil
 }
+
+// removeItems takes sold items out of the list of the guest. Profiles with stays do not have it.
+func (h *Receiver) removeItems(w http.ResponseWriter, r *http.Request, id string) error {
+	if h.Handoffs.Profile().IsHotel() {
+		return errPath
+	}
+	by, err := h.authenticate(r)
+	if err != nil {
+		return err
+	}
+	web.Identify(r, "guest service "+by.By)
+	body, err := readJSON(w, r, maxSoldBody, false)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Items []struct {
+			ItemID   string `json:"itemId"`
+			Quantity *int   `json:"quantity"`
+		} `json:"items"`
+	}
+	if err := decode(body, &in); err != nil {
+		return err
+	}
+	request := handoffs.RemoveItemsRequest{ID: id, By: by.By, Tenant: by.Tenant, Trace: traceOf(r)}
+	for _, item := range in.Items {
+		sold := guest.SoldItem{Item: item.ItemID}
+		if item.Quantity != nil {
+			if sold.Quantity = *item.Quantity; sold.Quantity == 0 {
+				sold.Quantity = -1 // 0 is not valid, and not the whole entry
+			}
+		}
+		request.Items = append(request.Items, sold)
+	}
+	if err := web.AcquireSlot(r); err != nil {
+		return err
+	}
+	removed, err := h.Handoffs.RemoveItems(r.Context(), request)
+	if err != nil {
+		return err
+	}
+	a, err := jsonAnswer(http.StatusOK, removed)
+	if err != nil {
+		return err
+	}
+	send(w, a)
+	return nil
+}
+
+// maxSoldBody has space for 100 items whose IDs have the maximum length, in bytes.
+const maxSoldBody = 64 << 10
 
 // receivedView is a consumed handoff in profile hotel.
 type receivedView struct {

@@ -47,6 +47,8 @@ var known = []struct {
 	{handoffs.ErrConsumed, http.StatusConflict, "handoff-consumed"},
 	{handoffs.ErrExpired, http.StatusGone, "handoff-expired"},
 	{handoffs.ErrVoided, http.StatusGone, "handoff-voided"},
+	{handoffs.ErrNotConsumed, http.StatusConflict, "handoff-open"},
+	{handoffs.ErrItemsRemoved, http.StatusConflict, "items-removed"},
 	{handoffs.ErrToken, http.StatusForbidden, "token-invalid"},
 	{handoffs.ErrBinding, http.StatusForbidden, "other-browser"},
 }

@@ -56,7 +56,7 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 		}
 	}
 	routed := []string{"POST " + eventsPath}
-	for _, operation := range []string{"consume", "verify"} {
+	for _, operation := range receiverOperations {
 		if _, _, ok := parseReceiver(receiverPrefix + "bhd_1/" + operation); !ok {
 			t.Errorf("%s is not routed", operation)
 		}

@@ -235,6 +235,51 @@ func shopNames(t *testing.T, s *server) {
 	}
 }
 
+// TestShopRemoveItems checks that a checkout takes the sold items out of the cart, once.
+func TestShopRemoveItems(t *testing.T) {
+	t.Parallel()
+	inShops(t, shopRemoveItems)
+}
+
+func shopRemoveItems(t *testing.T, s *server) {
+	b, r := s.begin(), newReceiver(t, s)
+	b.want(201, http.MethodPost, "/wishlist", `{"itemId":"apple","quantity":2}`)
+	b.want(201, http.MethodPost, "/wishlist", `{"itemId":"pear","quantity":1}`)
+	m := b.mint()
+	b.want(200, http.MethodPatch, "/wishlist/apple", `{"quantity":5}`)
+	b.want(201, http.MethodPost, "/wishlist", `{"itemId":"plum","quantity":1}`)
+	at := "/internal/handoff/" + m.HandoffID
+	const sold = `{"items":[{"itemId":"apple","quantity":2},{"itemId":"pear"},{"itemId":"plum","quantity":1}]}`
+	r.want(409, at+"/remove-items", sold, `"code":"handoff-open"`)
+	r.want(200, at+"/consume", `{"token":"`+m.Token+`"}`, "")
+	r.want(404, at+"/remove-items", sold, `"not-found"`, "Authorization: Bearer "+r.token("other", ""))
+	r.want(404, at+"/remove-items", sold, `"not-found"`, "Authorization: Bearer "+r.token("booking", property))
+	r.want(401, at+"/remove-items", sold, `"unauthenticated"`, "Authorization")
+	r.want(404, "/internal/handoff/bhd_x/remove-items", sold, `"not-found"`)
+	for body, part := range map[string]string{
+		`{"items":[]}`:                                     "expected 1 to 100 items",
+		`{"items":[{"itemId":""}]}`:                        "itemId: ",
+		`{"items":[{"itemId":"a"},{"itemId":"a"}]}`:        "each item once",
+		`{"items":[{"itemId":"a","quantity":0}]}`:          "quantity: expected 1 to",
+		`{"items":[{"itemId":"a","quantity":-1}]}`:         "quantity: expected 1 to",
+		`{"items":[{"itemId":"a","quantity":1000000001}]}`: "quantity: expected 1 to",
+		`{"token":"x"}`:                                    "unknown member",
+	} {
+		r.want(422, at+"/remove-items", body, part)
+	}
+	b.want(200, http.MethodGet, "/wishlist", "", `"apple"`, `"pear"`)
+	for range 2 {
+		r.want(200, at+"/remove-items", sold, `{"removed":1,"reduced":1}`)
+		b.want(200, http.MethodGet, "/wishlist", "", `"itemId":"apple","quantity":3`, `"itemId":"plum","quantity":1`)
+	}
+	if text := b.want(200, http.MethodGet, "/wishlist", "").body; strings.Contains(text, "pear") {
+		t.Errorf("the cart has %s", text)
+	}
+	r.want(409, at+"/remove-items", `{"items":[{"itemId":"plum"}]}`, `"code":"items-removed"`)
+	hotel := newServer(t)
+	newReceiver(t, hotel).want(404, at+"/remove-items", `{"items":[{"propertyId":"`+property+`"}]}`, `"not-found"`)
+}
+
 func TestShopDescription(t *testing.T) {
 	t.Parallel()
 	b := newShop(t).begin()

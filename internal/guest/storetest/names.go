@@ -31,6 +31,7 @@ func nameChecks() []check {
 		{"Expired", nameExpired},
 		{"SignIn", nameAfterSignIn},
 		{"RefusedChangesNothing", nameRefused},
+		{"RemoveSold", removeSold},
 		{"Race", nameRace},
 		{"Model", nameModel},
 	}
@@ -237,6 +238,47 @@ func nameRefused(_ *testing.T, u *user) {
 		suite.Equal(u.t, what, u.see(), before)
 	}
 	u.consume(attempt(first, "checkout", "a"))
+}
+
+// removeSold checks which entries stay: those added after the mint, of another tenant, or not sold, and the rest of a
+// quantity.
+func removeSold(_ *testing.T, u *user) {
+	w := func(n, quantity int) guest.Wish {
+		w := u.wish(n)
+		w.Quantity = quantity
+		return w
+	}
+	for n, quantity := range []int{2, 5, 3, 1, 4} {
+		u.add(w(n, quantity))
+	}
+	foreign := w(5, 1)
+	foreign.Tenant = second
+	u.add(foreign)
+	until := u.add(w(6, 2)).Added
+	u.remove(4)
+	u.add(w(4, 4)) // added again after the mint
+	before := len(u.kinds())
+	sold := guest.RemoveSold{Mutation: u.mutation(), Tenant: tenant, Until: until}
+	for n, quantity := range map[int]int{0: 2, 1: 2, 2: 7, 4: 4, 5: 1, 6: 0, 9: 1} { // 9 is not in the list
+		sold.Items, sold.Events = append(sold.Items, guest.SoldItem{Item: u.item(n), Quantity: quantity}), append(sold.Events, newEvent())
+	}
+	for i := range 2 {
+		o, err := u.h.Store.RemoveSold(u.t.Context(), sold)
+		suite.Must(u.t, "RemoveSold", err)
+		suite.Equal(u.t, "result", o, guest.Once[guest.RemovedSold]{Result: guest.RemovedSold{Removed: 3, Reduced: 1}, Replayed: i > 0})
+		left := map[string]int{}
+		for _, w := range u.wishes(10) {
+			left[w.Item] = w.Quantity
+		}
+		suite.Equal(u.t, "left", left, map[string]int{u.item(1): 3, u.item(3): 1, u.item(4): 4, u.item(5): 1})
+	}
+	var kinds []string
+	for _, kind := range u.kinds()[before:] {
+		kind, _, _ = strings.Cut(kind, " ")
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	suite.Equal(u.t, "events", kinds, []string{"wishlist.changed.v1", "wishlist.removed.v1", "wishlist.removed.v1", "wishlist.removed.v1"})
 }
 
 // nameRace mints handoffs of the same name at once, and consumes each as soon as it is minted: one order.

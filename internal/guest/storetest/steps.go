@@ -159,6 +159,10 @@ func (u *user) steps() []step {
 		{"RemoveWish", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
 			return doneOf(u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: m, Item: u.item(standing), Event: event}))
 		}},
+		{"RemoveSold", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
+			sold := guest.RemoveSold{Mutation: m, Tenant: tenant, Items: []guest.SoldItem{{Item: u.item(standing)}}, Until: clock.System().Add(time.Hour), Events: []guest.ID{event}}
+			return doneOf(u.h.Store.RemoveSold(u.t.Context(), sold))
+		}},
 		{"Clear", 0, func(u *user, m guest.Mutation, _ guest.ID) (done, error) {
 			return doneOf(u.h.Store.Clear(u.t.Context(), guest.Clear{Mutation: m}))
 		}},

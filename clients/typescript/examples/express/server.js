@@ -20,13 +20,19 @@ const cartOf = async (guest) => {
   return cart;
 };
 
-const page = (cart) => `<!doctype html>
+/** Names the cart: the cart after an order has a new name, so an old page cannot order it. */
+const nameOf = async (guest) => {
+  for await (const { status, handoffId } of guest.handoffs()) if (status === "consumed") return `after-${handoffId}`;
+  return "first";
+};
+
+const page = (name, cart) => `<!doctype html>
 <meta name="viewport" content="width=device-width"><title>Shop</title>
 <h1>Shop</h1>
 ${["apple", "pear", "plum"].map((item) => `<button data-item="${item}">Add ${item}</button>`).join(" ")}
 <h2>Cart</h2>
 <ul>${cart.map((c) => `<li>${c.quantity} × ${c.itemId}</li>`).join("")}</ul>
-<form method="post" action="/checkout"><button ${cart.length ? "" : "disabled"}>Check out</button></form>
+<form method="post" action="/checkout"><input type="hidden" name="cart" value="${name}"><button ${cart.length ? "" : "disabled"}>Check out</button></form>
 <script type="module">
   import { createSiteClient } from "/holdfast/guest.js";
   const guest = createSiteClient({ baseUrl: location.origin }); // with the session that the server has started
@@ -43,13 +49,13 @@ const app = express();
 app.get("/", async (req, res) => {
   const guest = guestOf(req);
   await guest.begin();
-  const cart = await cartOf(guest);
-  res.append("Set-Cookie", guest.setCookies()).send(page(cart));
+  const [name, cart] = [await nameOf(guest), await cartOf(guest)];
+  res.append("Set-Cookie", guest.setCookies()).send(page(name, cart));
 });
 
-app.post("/checkout", async (req, res) => {
+app.post("/checkout", express.urlencoded(), async (req, res) => {
   const guest = guestOf(req);
-  const { redirectUrl } = await guest.mint(tenant, "cart", { payload: { items: await cartOf(guest) } });
+  const { redirectUrl } = await guest.mint(tenant, req.body.cart, { payload: { items: await cartOf(guest) } });
   res.append("Set-Cookie", guest.setCookies()).redirect(303, redirectUrl);
 });
 
@@ -70,12 +76,15 @@ const verifier = createHandoffVerifier({ keySet: `${API}${paths}/tenants/${tenan
 
 app.get("/paid", async (req, res) => {
   const { handoffId } = await verifier.verify(String(req.query.token));
-  const answer = await fetch(`${INTERNAL}/internal/handoff/${handoffId}/consume`, {
+  const call = (operation, body) => fetch(`${INTERNAL}/internal/handoff/${handoffId}/${operation}`, {
     method: "POST",
     headers: { Authorization: `Bearer ${SERVICE}`, "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() },
-    body: JSON.stringify({ token: req.query.token, guest: { userAgent: req.get("User-Agent"), acceptLanguage: req.get("Accept-Language") } }),
+    body: JSON.stringify(body),
   });
+  const browser = { userAgent: req.get("User-Agent"), acceptLanguage: req.get("Accept-Language") };
+  const answer = await call("consume", { token: req.query.token, guest: browser });
   const { payload, detail } = await answer.json();
+  if (payload) await call("remove-items", { items: payload.items }); // after the payment
   res.status(answer.status).type("text/plain").send(payload ? `Paid: ${JSON.stringify(payload.items)}\n` : `${detail}\n`);
 });
 

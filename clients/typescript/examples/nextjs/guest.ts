@@ -9,6 +9,12 @@ export function guestOf(headers: Headers) {
   return createSiteClient<Cart>({ baseUrl: process.env.API ?? "http://127.0.0.1:8000", request: { headers } });
 }
 
+/** Names the cart: the cart after an order has a new name, so an old page cannot order it. */
+export async function nameOf(guest: ReturnType<typeof guestOf>): Promise<string> {
+  for await (const { status, handoffId } of guest.handoffs()) if (status === "consumed") return `after-${handoffId}`;
+  return "first";
+}
+
 export async function cartOf(guest: ReturnType<typeof guestOf>): Promise<Cart> {
   const items = [];
   for await (const { itemId, quantity = 1 } of guest.wishlist()) items.push({ itemId, quantity });

@@ -1,10 +1,11 @@
 import { headers } from "next/headers";
 
-import { cartOf, guestOf } from "../guest";
+import { cartOf, guestOf, nameOf } from "../guest";
 import { AddButton } from "./add";
 
 export default async function Page() {
-  const { items } = await cartOf(guestOf(await headers()));
+  const guest = guestOf(await headers());
+  const [name, { items }] = [await nameOf(guest), await cartOf(guest)];
   return (
     <main>
       <h1>Shop</h1>
@@ -18,6 +19,7 @@ export default async function Page() {
         ))}
       </ul>
       <form method="post" action="/checkout">
+        <input type="hidden" name="cart" value={name} />
         <button disabled={items.length === 0}>Check out</button>
       </form>
     </main>

@@ -1,0 +1,103 @@
+package handoffs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"holdfast/internal/errcode"
+	"holdfast/internal/guest"
+)
+
+// RemoveItemsRequest is a checkout's request to take the items of a consumed handoff out of the guest's list.
+type RemoveItemsRequest struct {
+	ID     string // handoff ID
+	By     string // name of the service, which must have consumed the handoff
+	Tenant string // restricts the service to a tenant; "": any
+	Items  []guest.SoldItem
+	Trace  guest.Trace
+}
+
+// Errors of RemoveItems.
+var (
+	ErrNotConsumed  = errcode.New(errcode.Conflict, "the handoff is not consumed: consume it first")
+	ErrItemsRemoved = errcode.New(errcode.Conflict, "other items of this handoff were removed before: each handoff removes items once")
+)
+
+// RemoveItemsRoute is the route of the stored answers.
+const RemoveItemsRoute = "POST /internal/handoff/{id}/remove-items"
+
+// RemoveItems takes sold items out of the list of the session that minted a handoff, once per handoff: a repeated request
+// returns the same result. Entries that were added after the mint stay. It returns ErrNoHandoff, ErrNotConsumed,
+// ErrItemsRemoved or FieldErrors.
+func (s *Service) RemoveItems(ctx context.Context, r RemoveItemsRequest) (guest.RemovedSold, error) {
+	id, ok := guest.ParseID(guest.HandoffPrefix, r.ID)
+	if !ok {
+		return guest.RemovedSold{}, ErrNoHandoff
+	}
+	items, err := checkSold(s.opts.Guests.Profile(), r.Items)
+	if err != nil {
+		return guest.RemovedSold{}, err
+	}
+	h, _, err := s.opts.Store.Handoff(ctx, id)
+	switch {
+	case err != nil:
+		return guest.RemovedSold{}, err
+	case h.Payload == nil || r.Tenant != "" && h.Tenant != r.Tenant:
+		return guest.RemovedSold{}, ErrNoHandoff
+	case h.Consumed.IsZero():
+		return guest.RemovedSold{}, ErrNotConsumed
+	case h.ConsumedBy != r.By: // hidden from this service
+		return guest.RemovedSold{}, ErrNoHandoff
+	}
+	text, err := json.Marshal(items)
+	if err != nil {
+		return guest.RemovedSold{}, errcode.Wrap(errcode.Internal, "encode items", err)
+	}
+	o, err := s.opts.Guests.RemoveSold(ctx, guest.RemoveSold{
+		Mutation: guest.Mutation{
+			Session: h.Session, Route: RemoveItemsRoute, Key: string(h.ID), Digest: sha256.Sum256(text), Trace: r.Trace, Profile: s.opts.Guests.Profile(),
+		},
+		Tenant: h.Tenant, Items: items, Until: listed(h),
+	})
+	if errors.Is(err, guest.ErrKeyReused) {
+		err = ErrItemsRemoved
+	}
+	return o.Result, err
+}
+
+// listed returns Listed, which handoffs of earlier releases lack.
+func listed(h Handoff) time.Time {
+	if h.Listed.IsZero() {
+		return h.Minted
+	}
+	return h.Listed
+}
+
+// maxSold limits a quantity.
+const maxSold = 1_000_000_000
+
+// checkSold requires distinct valid items, and returns them as stored.
+func checkSold(p *guest.Profile, items []guest.SoldItem) ([]guest.SoldItem, error) {
+	if len(items) == 0 || len(items) > guest.MaxSold {
+		return nil, guest.BadMember(fmt.Sprintf("expected 1 to %d items", guest.MaxSold), "items")
+	}
+	all, seen := slices.Clone(items), map[string]bool{}
+	for i, item := range items {
+		id, valid := p.ParseItem(item.Item)
+		switch {
+		case !valid:
+			return nil, guest.BadMember(p.Member()+": "+p.ExpectedItem(), "items")
+		case seen[id]:
+			return nil, guest.BadMember("expected each item once", "items")
+		case item.Quantity < 0 || item.Quantity > maxSold:
+			return nil, guest.BadMember(fmt.Sprintf("quantity: expected 1 to %d", maxSold), "items")
+		}
+		seen[id], all[i].Item = true, id
+	}
+	return all, nil
+}
