@@ -86,8 +86,8 @@ type elements struct {
 }
 
 // expect checks "Element=value" in the document, where * is any value, and "Header: value".
-func (e *elements) expect(a answer, status int, code string, all ...string) {
-	e.t.Helper()
+func (s *elements) expect(a answer, status int, code string, all ...string) {
+	s.t.Helper()
 	a.fails(status, code)
 	for _, one := range all {
 		if name, value, ok := strings.Cut(one, ": "); ok {
@@ -96,9 +96,9 @@ func (e *elements) expect(a answer, status int, code string, all ...string) {
 		}
 		name, value, _ := strings.Cut(one, "=")
 		if got := a.element(name); got == "" || got != value && value != "*" {
-			e.t.Errorf("%s: %s is %q, want %q\n%s", a.what, name, got, value, a.body)
+			s.t.Errorf("%s: %s is %q, want %q\n%s", a.what, name, got, value, a.body)
 		}
-		e.seen[code+"/"+name] = true
+		s.seen[code+"/"+name] = true
 	}
 }
 
