@@ -80,6 +80,11 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	for _, d := range a.databases() {
 		add(d.Service, d.Where, "")
 	}
+	for _, s := range a.cfg.Services {
+		if off := whyOff(s); off != "" {
+			add(s.Name, "off", off)
+		}
+	}
 	path := secrets.Path(a.data, secrets.File)
 	if _, err := os.Stat(path); err == nil {
 		add("secrets", path, "")
@@ -133,4 +138,12 @@ func (all *announcement) log(out io.Writer) {
 	for _, h := range all.hints {
 		log.Info("hint", "service", h.service, "text", h.Text, "lines", h.Lines)
 	}
+}
+
+// whyOff returns why a service is off although its operator did not turn it off, or "".
+func whyOff(s service.Service) string {
+	if off, ok := s.Config.(service.Explained); ok {
+		return off.WhyOff()
+	}
+	return ""
 }

@@ -224,7 +224,7 @@ func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
 // settings returns the settings that services' rules may depend on.
 func (c *Config) settings() service.Settings {
 	return service.Settings{
-		LogLevel: strings.ToLower(c.Log.Level), Local: c.Server.isLocal(), PublicURL: c.Server.PublicURL,
+		LogLevel: strings.ToLower(c.Log.Level), Public: c.Server.whyPublic(), PublicURL: c.Server.PublicURL,
 		HasMasterSecret: c.Server.MasterSecret != "", IsProxied: c.Server.isProxied(),
 		HasService: func(name string) bool {
 			return slices.ContainsFunc(c.enabled(), func(s service.Service) bool { return s.Name == name })
@@ -267,9 +267,20 @@ func (s *Server) scheme() string {
 	return "http"
 }
 
-// isLocal reports whether clients can only be on this machine: there is neither an address for others nor a proxy.
-func (s *Server) isLocal() bool {
-	return listen.IsLoopback(s.Listen) && s.PublicURL == "" && len(s.TrustedProxies) == 0
+// whyPublic names the setting that lets clients on other machines reach the server: an address for others, or a proxy. It
+// returns "" if clients can only be on this machine.
+func (s *Server) whyPublic() string {
+	switch {
+	case s.Domain != "":
+		return "server.domain is set"
+	case s.PublicURL != "":
+		return "server.public_url is set"
+	case len(s.TrustedProxies) > 0:
+		return "server.trusted_proxies is set"
+	case !listen.IsLoopback(s.Listen):
+		return "server.listen is not a loopback address"
+	}
+	return ""
 }
 
 // check returns problems with single settings, with keys relative to the section. Combinations are in Config.rules.

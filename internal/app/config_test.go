@@ -195,7 +195,7 @@ func TestDomainDecides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := cfg.Server; s.Listen != c.listen || s.PublicURL != c.public || s.AdminURL(s.AdminListen) != c.url || s.isLocal() {
+		if s := cfg.Server; s.Listen != c.listen || s.PublicURL != c.public || s.AdminURL(s.AdminListen) != c.url || s.whyPublic() == "" {
 			t.Errorf("%v: listen %s, public URL %s, admin URL %s", c.environ, s.Listen, s.PublicURL, s.AdminURL(s.AdminListen))
 		}
 	}

@@ -73,12 +73,17 @@ func (a *App) mainHandler() http.Handler {
 		return root.Serve(w, r, at)
 	}
 	return a.mux(service.Main, a.resolver, a.options(), web.Service{
-		Name: "server", Serve: serve, Error: writeRootError, Route: dockerflow.Label, Routes: dockerflow.Routes(),
+		Name: "server", Serve: serve, Error: a.writeRootError, Route: dockerflow.Label, Routes: dockerflow.Routes(),
 	})
 }
 
-// writeRootError answers browsers with a page, and programs with JSON.
-func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
+// writeRootError answers browsers with a page, and programs with JSON. The path of a service that a setting turned off
+// gets the reason.
+func (a *App) writeRootError(w http.ResponseWriter, r *http.Request, err error) {
+	if s, off := a.offAt(r.URL.Path); errcode.Is(err, errcode.NotFound) && off != "" {
+		sendError(w, http.StatusNotFound, "no such path: "+s+" is off, because "+off)
+		return
+	}
 	if errcode.Is(err, errcode.NotFound) && isBrowser(r) {
 		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("Page not found", "/", "To the server status"))
 		return
@@ -88,6 +93,18 @@ func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	dockerflow.WriteError(w, r, err)
+}
+
+// offAt finds the service whose protocol has a path, and that a setting other than its own turned off.
+func (a *App) offAt(path string) (name, why string) {
+	for _, s := range a.cfg.Services {
+		for _, own := range append([]string{"/" + s.Name}, s.ProtocolPaths...) {
+			if off := whyOff(s); off != "" && (path == own || strings.HasPrefix(path, own+"/")) {
+				return s.Name, off
+			}
+		}
+	}
+	return "", ""
 }
 
 // redirectHandler answers the certificate authority and redirects everything else to the public URL. 308 keeps the
@@ -130,6 +147,11 @@ func (a *App) notFound(listener string, paths ...string) web.Service {
 	message := "no such path: this listener serves no enabled service"
 	if len(paths) > 0 {
 		message = "no such path: expected " + strings.Join(paths, ", ")
+	}
+	for _, s := range a.cfg.Services {
+		if off := whyOff(s); off != "" && listener == service.Internal {
+			message += "; " + s.Name + " is off, because " + off
+		}
 	}
 	return web.Service{
 		Name: "server", Route: func(string) string { return "other" }, Routes: web.NoRoutes,

@@ -6,33 +6,51 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"holdfast/internal/clock"
+	"holdfast/internal/conf/settings"
 	"holdfast/internal/errcode"
-	"holdfast/internal/ident"
 	"holdfast/internal/outbox"
 )
 
-// Webhook is a sink that POSTs CloudEvents batches in JSON, signed as in Standard Webhooks. A 2xx status means that
-// all events are stored.
+// Webhook is a sink that POSTs each event in a request of its own, signed as in Standard Webhooks
+// (https://www.standardwebhooks.com). A 2xx status means that the event is stored. An event in a request keeps the
+// message's ID and body the same in all attempts, also after a restart: a batch would change with the events that
+// wait.
 type Webhook struct {
-	URL    string // may contain credentials
-	Secret string // signs requests; "": unsigned
-	Source string // CloudEvents source
-	Clock  clock.Clock
-	Client *http.Client // nil means a client that does not follow redirects
+	URL     string   // may contain credentials
+	Secrets []string // sign requests, the current one first; as settings.WebhookKey accepts them; none: unsigned
+	Source  string   // CloudEvents source
+	Clock   clock.Clock
+	Client  *http.Client // nil means a client that does not follow redirects
 
-	// Encode returns a request's body and content type; nil means a CloudEvents batch.
-	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
+	// Wait limits each attempt; 0: webhookWait.
+	Wait time.Duration
+
+	// Encode returns an event's body and content type; nil means a CloudEvents event with the member timestamp, so that it
+	// also has the members that Standard Webhooks recommends: type, timestamp and data.
+	Encode func(e *outbox.Event) (body []byte, contentType string, err error)
 }
 
-const batchType = "application/cloudevents-batch+json; charset=utf-8"
+const (
+	eventType = "application/cloudevents+json; charset=utf-8"
+
+	// webhookWait is in the range that Standard Webhooks recommends, 15 to 30 seconds.
+	webhookWait = 15 * time.Second
+
+	// webhookRequests is the number of concurrent requests to a webhook. Events with the same key follow each other.
+	webhookRequests = 16
+)
 
 // Standard Webhooks headers.
 const (
@@ -43,26 +61,66 @@ const (
 
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// Publish sends a batch as one request. After any status but 2xx, the relay tries it again.
+// Publish sends events with different keys concurrently. After a refusal, the later events with the same key wait. A
+// webhook that accepts nothing counts as unavailable.
 func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
+	type stream struct{ owner, name string }
+	streams := map[stream][]int{}
+	for i := range events {
+		s := stream{events[i].Owner, events[i].Stream}
+		streams[s] = append(streams[s], i)
+	}
+	results := Failed(len(events), ErrPredecessor)
+	var all errgroup.Group
+	all.SetLimit(webhookRequests)
+	for _, indexes := range streams {
+		all.Go(func() error {
+			for _, i := range indexes {
+				if results[i] = w.send(ctx, &events[i]); results[i] != nil {
+					break
+				}
+			}
+			return nil
+		})
+	}
+	_ = all.Wait()
+	return refusals(results)
+}
+
+// send makes an attempt.
+func (w *Webhook) send(ctx context.Context, e *outbox.Event) error {
 	encode := w.Encode
 	if encode == nil {
-		encode = w.batch
+		encode = w.event
 	}
-	body, contentType, err := encode(events)
+	body, contentType, err := encode(e)
 	if err != nil {
-		return errcode.Wrap(errcode.Internal, "encode events", err)
+		return errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
+	wait := w.Wait
+	if wait == 0 {
+		wait = webhookWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
 	if err != nil {
 		return errcode.Wrap(errcode.Invalid, "the URL of the webhook is not valid", err)
 	}
 	r.Header.Set("Content-Type", contentType)
-	id, at := "msg_"+ident.New(), strconv.FormatInt(w.Clock().Unix(), 10)
+	id, at := w.messageID(e), strconv.FormatInt(w.Clock().Unix(), 10)
 	r.Header.Set(webhookID, id)
 	r.Header.Set(webhookTimestamp, at)
-	if w.Secret != "" {
-		r.Header.Set(webhookSignature, Signature(w.Secret, id, at, body))
+	var signatures []string
+	for _, secret := range w.Secrets {
+		key, err := settings.WebhookKey(secret)
+		if err != nil {
+			return errcode.Wrap(errcode.Invalid, "the secret of the webhook is not valid", err)
+		}
+		signatures = append(signatures, signature(key, id, at, body))
+	}
+	if len(signatures) > 0 {
+		r.Header.Set(webhookSignature, strings.Join(signatures, " "))
 	}
 	client := w.Client
 	if client == nil {
@@ -80,31 +138,27 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 	return nil
 }
 
-func (w *Webhook) batch(events []outbox.Event) (body []byte, contentType string, err error) {
-	all := make([]*Event, len(events))
-	for i := range events {
-		m := ToMessage(w.Source, &events[i])
-		all[i] = &m.Event
+// messageID returns the event's ID, or a hash of an ID that contains other characters: the signed text separates its
+// parts by dots.
+func (w *Webhook) messageID(e *outbox.Event) string {
+	m := ToMessage(w.Source, e)
+	if e.Name != "" && !strings.Contains(m.ID, ".") {
+		return m.ID
 	}
-	body, err = json.Marshal(all)
-	return body, batchType, err
+	sum := sha256.Sum256([]byte(w.Source + " " + m.ID + " " + e.At.UTC().Format(time.RFC3339Nano)))
+	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// Signature returns the value of webhook-signature (Standard Webhooks, symmetric signatures).
-func Signature(secret, id, timestamp string, body []byte) string {
-	h := hmac.New(sha256.New, []byte(secret))
+func (w *Webhook) event(e *outbox.Event) (body []byte, contentType string, err error) {
+	m := ToMessage(w.Source, e)
+	m.Extensions["timestamp"] = m.Time.UTC().Format(time.RFC3339Nano)
+	body, err = json.Marshal(&m.Event)
+	return body, eventType, err
+}
+
+// signature returns a symmetric signature for webhook-signature.
+func signature(key []byte, id, timestamp string, body []byte) string {
+	h := hmac.New(sha256.New, key)
 	fmt.Fprintf(h, "%s.%s.%s", id, timestamp, body)
 	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
-}
-
-// signatureLife limits replays.
-const signatureLife = 5 * time.Minute
-
-// Verify reports whether a request was signed with the secret less than five minutes ago.
-func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
-	seconds, err := strconv.ParseInt(h.Get(webhookTimestamp), 10, 64)
-	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > signatureLife {
-		return false
-	}
-	return hmac.Equal([]byte(h.Get(webhookSignature)), []byte(Signature(secret, h.Get(webhookID), h.Get(webhookTimestamp), body)))
 }

@@ -68,7 +68,9 @@ type NodeConfig struct {
 // DestinationConfig is [buckets.destinations.NAME].
 type DestinationConfig struct {
 	URL    string `toml:"url" secret:"true" doc:"Where to publish events: an https or http URL (webhook), nats://HOST:PORT/TOPIC (NATS JetStream) or pubsub://PROJECT/TOPIC (Google Pub/Sub)."`
-	Secret string `toml:"secret" secret:"true" doc:"Signs webhook requests (Standard Webhooks). Empty: unsigned."`
+	Secret string `toml:"secret" secret:"true" doc:"Signs webhook requests (Standard Webhooks): whsec_ and the Base64 of 24 to 64 random bytes. Empty: unsigned."`
+
+	OldSecrets []string `toml:"old_secrets" secret:"true" doc:"Former secrets, which sign requests, too, until the webhook knows the new one."`
 }
 
 // Kind returns webhook, nats or pubsub, as it stands in the ARN. For other URLs, which Check rejects, it returns the
@@ -188,6 +190,8 @@ func (c *Config) checkDestinations(add func(key, what string)) {
 			add(at+".url", "must be https://…, http://…, nats://HOST:PORT/TOPIC or pubsub://PROJECT/TOPIC")
 		} else if d.Secret != "" && kind != "webhook" {
 			add(at+".secret", "is for webhooks only")
+		} else if old, err := settings.CheckWebhookSecrets(d.Secret, d.OldSecrets); err != nil {
+			add(at+"."+map[string]string{"": "secret", "old_": "old_secrets"}[old], err.Error())
 		}
 	}
 }

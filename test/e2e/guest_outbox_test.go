@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
@@ -25,7 +24,7 @@ func TestGuestEvents(t *testing.T) {
 	for name, vars := range guestEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const secret = "the secret of the webhook of this test"
+			const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 			hook := newHook(t, secret)
 			data := t.TempDir()
 			vars := append(vars(t), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__EVENTS="+hook.URL+"/events",
@@ -76,25 +75,26 @@ type hook struct {
 }
 
 func newHook(t *testing.T, secret string) *hook {
+	t.Helper()
 	h := &hook{events: make(chan map[string]any, 1<<16)}
+	verifier, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		mac := hmac.New(sha256.New, []byte(secret))
-		fmt.Fprintf(mac, "%s.%s.%s", r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp"), body)
-		if got := r.Header.Get("Webhook-Signature"); err != nil || got != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
-			t.Errorf("%v, signature %q", err, got)
+		if err := errors.Join(err, verifier.Verify(body, r.Header)); err != nil {
+			t.Errorf("%v, %v", err, r.Header)
 		}
 		if h.refuses.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		var events []map[string]any
-		if err := json.Unmarshal(body, &events); err != nil {
+		var e map[string]any
+		if err := json.Unmarshal(body, &e); err != nil || e["id"] != r.Header.Get("Webhook-Id") || e["timestamp"] != e["time"] {
 			t.Errorf("%v: %s", err, body)
 		}
-		for _, e := range events {
-			h.events <- e
-		}
+		h.events <- e
 	}))
 	t.Cleanup(h.Close)
 	return h

@@ -88,10 +88,16 @@ func TestGuestByDefault(t *testing.T) {
 	s.Kill()
 	public := "HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org"
 	s = binary.Start(t, data, binary.GuestsByDefault, public)
-	if status, body := s.Get("/guest/demo"); status != http.StatusNotFound || strings.Contains(s.Output.String(), "guest.db") {
-		t.Errorf("behind a public URL: %d %s\n%s", status, body, s.Output)
+	const why = "server.public_url is set, so other machines may reach this server, and guests need no account: set guest.enabled = true to serve them, or false"
+	for _, path := range []string{"/guest/demo", "/bff/consumer/v1/session"} {
+		if status, body := s.Get(path); status != http.StatusNotFound || !strings.Contains(body, why) {
+			t.Errorf("behind a public URL, %s: %d %s", path, status, body)
+		}
 	}
-	if r := binary.Run(t, s.Env, "check"); !strings.Contains(r.Stdout, "the service is off: other machines may reach this server, and guests need no account; guest.enabled = true serves them") {
+	if out := s.Output.String(); strings.Contains(out, "guest.db") || !strings.Contains(out, "\n  guest        off ("+why+")\n") {
+		t.Errorf("behind a public URL:\n%s", out)
+	}
+	if r := binary.Run(t, s.Env, "check"); !strings.Contains(r.Stdout, "the service is off: "+why) {
 		t.Errorf("check:\n%s%s", r.Stdout, r.Stderr)
 	}
 }

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
@@ -162,10 +162,13 @@ func newGuideHook(t *testing.T) *guideHook {
 // ServeHTTP checks the signature as described in the guide.
 func (h *guideHook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
-	sum := hmac.New(sha256.New, []byte("a secret that the webhook knows, too"))
-	sum.Write([]byte(r.Header.Get("webhook-id") + "." + r.Header.Get("webhook-timestamp") + "." + string(text)))
-	if got, want := r.Header.Get("webhook-signature"), "v1,"+base64.StdEncoding.EncodeToString(sum.Sum(nil)); err != nil || got != want {
-		h.t.Errorf("signed with %s, want %s, %v", got, want, err)
+	verifier, invalid := standardwebhooks.NewWebhook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err := errors.Join(err, invalid); err != nil {
+		h.t.Error(err)
+		return
+	}
+	if err := verifier.Verify(text, r.Header); err != nil {
+		h.t.Errorf("%v: %v", err, r.Header)
 	}
 	var body struct {
 		Event, Bucket string

@@ -38,8 +38,8 @@ func newRestoredHook(t *testing.T) *restoredHook {
 
 func (h *restoredHook) vars() []string {
 	return []string{
-		"HOLDFAST_GUEST__EVENTS=" + h.URL + "/guest", "HOLDFAST_GUEST__EVENT_SECRET=the secret of the webhook of this test",
-		"HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL=" + h.URL + "/buckets", "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__SECRET=the secret of the webhook of this test",
+		"HOLDFAST_GUEST__EVENTS=" + h.URL + "/guest", "HOLDFAST_GUEST__EVENT_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		"HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL=" + h.URL + "/buckets", "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}
 }
 
@@ -51,13 +51,7 @@ func (h *restoredHook) receive(_ http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r.URL.Path == "/guest" {
-		var events []json.RawMessage
-		if err := json.Unmarshal(text, &events); err != nil {
-			h.t.Errorf("%v: %s", err, text)
-		}
-		for _, e := range events {
-			h.guestEvent(e)
-		}
+		h.guestEvent(text)
 	} else {
 		h.bucketEvents(text)
 	}

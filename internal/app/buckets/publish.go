@@ -15,6 +15,7 @@ import (
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/backend"
+	"holdfast/internal/conf/settings"
 	"holdfast/internal/outbox"
 )
 
@@ -109,14 +110,12 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p.s.cfg.Destinations)) {
 		d := p.s.cfg.Destinations[name]
 		sink, closeSink, err := p.s.brokers.Open(ctx, sinks.Options{
-			Setting: d.URL, Source: eventSource, Secret: d.Secret, Log: p.s.deps.Log, Clock: p.s.deps.Clock, Encode: encodeRecords,
+			Setting: d.URL, Source: eventSource, Secrets: settings.WebhookSecrets(d.Secret, d.OldSecrets), Log: p.s.deps.Log, Clock: p.s.deps.Clock, Encode: encodeRecord,
 		})
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("buckets.destinations.%s: %w", name, err), end())
 		}
-		if d.Kind() == "webhook" {
-			sink = webhookSink{sink}
-		} else {
+		if d.Kind() != "webhook" {
 			sink = recordSink{sink}
 		}
 		ends = append(ends, service.Relay{
@@ -130,45 +129,21 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 // pollEvents is the polling interval for events of killed processes.
 const pollEvents = 10 * time.Second
 
-// encodeRecords returns the body that S3 sends: records in a list, or a test event alone. events is not empty; a test
-// event is the only one.
-func encodeRecords(events []outbox.Event) (body []byte, contentType string, err error) {
-	records := make([]json.RawMessage, len(events))
-	for i := range events {
-		if _, records[i], err = buckets.EventRecord(events[i].Payload, events[i].Seq, buckets.At(events[i].At)); err != nil {
-			return nil, "", err
-		}
+// encodeRecord returns the body that S3 sends: a list with the record, or a test event.
+func encodeRecord(event *outbox.Event) (body []byte, contentType string, err error) {
+	_, record, err := buckets.EventRecord(event.Payload, event.Seq, buckets.At(event.At))
+	if err != nil {
+		return nil, "", err
 	}
 	const contentTypeJSON = "application/json"
-	if buckets.IsTestEvent(events[0].Key) {
-		return records[0], contentTypeJSON, nil
+	if buckets.IsTestEvent(event.Key) {
+		return record, contentTypeJSON, nil
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err = e.Encode(map[string]any{"Records": records})
+	err = e.Encode(map[string]any{"Records": []json.RawMessage{record}})
 	return b.Bytes(), contentTypeJSON, err
-}
-
-// webhookSink sends each test event in its own request, as S3 does.
-type webhookSink struct{ outbox.Sink }
-
-// Publish sends the events between test events together.
-func (w webhookSink) Publish(ctx context.Context, events []outbox.Event) error {
-	for len(events) > 0 {
-		n := slices.IndexFunc(events, func(e outbox.Event) bool { return buckets.IsTestEvent(e.Key) })
-		switch n {
-		case -1:
-			n = len(events)
-		case 0:
-			n = 1
-		}
-		if err := w.Sink.Publish(ctx, events[:n]); err != nil {
-			return err // accepted events will be sent again
-		}
-		events = events[n:]
-	}
-	return nil
 }
 
 // recordSink publishes each event by itself to a broker, with S3's event name as topic.
@@ -182,7 +157,7 @@ func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {
 		if err != nil {
 			return err
 		}
-		body, _, err := encodeRecords(events[i : i+1])
+		body, _, err := encodeRecord(&events[i])
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ type Config struct {
 	NestErrors bool        `toml:"nested_errors" doc:"Wrap errors for front ends as {\"error\":{…}} with type application/json, for clients that expect it. Otherwise errors are application/problem+json (RFC 9457)."`
 	Processes  int         `toml:"processes" doc:"Number of processes that serve guests. During a Redis outage, each process allows its share of guest.rates."`
 
-	isPublic bool // other machines reach the server
+	whyPublic string // why other machines may reach the server, if that turned the service off
 }
 
 const (
@@ -76,10 +76,10 @@ func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // WhyOff explains that the default is off on public servers; see service.Explained.
 func (c *Config) WhyOff() string {
-	if !c.isPublic {
+	if c.whyPublic == "" {
 		return ""
 	}
-	return "other machines may reach this server, and guests need no account; guest.enabled = true serves them"
+	return c.whyPublic + ", so other machines may reach this server, and guests need no account: set guest.enabled = true to serve them, or false"
 }
 
 // Check joins the checks of all embedded sections with the checks of this section.

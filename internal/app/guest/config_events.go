@@ -5,14 +5,14 @@ import (
 
 	"holdfast/internal/conf"
 	"holdfast/internal/conf/settings"
-	"holdfast/internal/guest"
 )
 
 // Events holds the event settings in the section [guest].
 type Events struct {
 	Sink      string        `toml:"events" secret:"true" doc:"Where to publish events: memory (only kept in the database for keep_events), log (the server's log), file:PATH (one JSON line per event), an http or https URL (CloudEvents webhook), pubsub://PROJECT/TOPIC (Google Pub/Sub) or nats://HOST:PORT/TOPIC (NATS JetStream)."`
 	Source    string        `toml:"event_source" doc:"Event source, a URI reference. Use the same value on all servers of a front end."`
-	Secret    string        `toml:"event_secret" secret:"true" doc:"Signs webhook requests (Standard Webhooks). Empty: unsigned."`
+	Secret    string        `toml:"event_secret" secret:"true" doc:"Signs webhook requests (Standard Webhooks): whsec_ and the Base64 of 24 to 64 random bytes. Empty: unsigned."`
+	OldSecret []string      `toml:"old_event_secrets" secret:"true" doc:"Former event secrets, which sign requests, too, until the webhook knows the new one."`
 	Receive   string        `toml:"receive" secret:"true" doc:"Where to receive tenant events: pubsub://PROJECT/TOPIC/SUBSCRIPTION or nats://HOST:PORT/TOPIC/SUBSCRIPTION. Empty: disabled."`
 	Keep      time.Duration `toml:"keep_events" reload:"true" doc:"How long to keep events after publishing them. At least 24h."`
 	KeepAudit time.Duration `toml:"keep_audit_events" reload:"true" doc:"How long to keep events in the audit retention class after publishing them. At least 720h."`
@@ -43,8 +43,11 @@ func (e *Events) Check() (problems conf.Problems) {
 	if e.Source == "" {
 		problems.Addf("event_source", "must not be empty")
 	}
-	if e.Secret != "" && len(e.Secret) < guest.MinSecret {
-		problems.Addf("event_secret", "must be at least %d bytes", guest.MinSecret)
+	switch old, err := settings.CheckWebhookSecrets(e.Secret, e.OldSecret); {
+	case err != nil && old != "":
+		problems.Addf("old_event_secrets", "%s", err.Error())
+	case err != nil:
+		problems.Addf("event_secret", "%s", err.Error())
 	}
 	if e.Keep < minKeepEvents {
 		problems.Addf("keep_events", "must be at least %s", minKeepEvents)

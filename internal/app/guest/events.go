@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/broker"
 	"holdfast/internal/broker/memory"
 	"holdfast/internal/broker/sinks"
+	"holdfast/internal/conf/settings"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/outbox"
@@ -53,7 +54,7 @@ func (e *events) start(ctx context.Context, d *service.Deps, st backend.Store, r
 // startRelay opens the sink, and starts the relay when the database is reachable. end closes the sink.
 func (e *events) startRelay(ctx context.Context, d *service.Deps, st backend.Store) (end func() error, err error) {
 	sink, closeSink, err := e.brokers.Open(ctx, sinks.Options{
-		Setting: e.cfg.Sink, Source: e.source, Secret: e.cfg.Secret, Log: d.Log, Clock: d.Clock, Memory: e.memory,
+		Setting: e.cfg.Sink, Source: e.source, Secrets: settings.WebhookSecrets(e.cfg.Secret, e.cfg.OldSecret), Log: d.Log, Clock: d.Clock, Memory: e.memory,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("guest.events: %w", err)

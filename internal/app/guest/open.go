@@ -66,8 +66,8 @@ func (s *Guest) Service() service.Service {
 // check disables the service on public servers unless it is explicitly enabled: guests need no account, and their data
 // is stored.
 func (s *Guest) check(settings service.Settings) conf.Problems {
-	if !settings.Local && settings.Origin("enabled") == "default" {
-		s.cfg.Enabled, s.cfg.isPublic = false, true
+	if settings.Public != "" && settings.Origin("enabled") == "default" {
+		s.cfg.Enabled, s.cfg.whyPublic = false, settings.Public
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (s *Guest) rules(in service.Settings) (all []conf.Rule) {
 		},
 		{
 			Settings: []string{"guest.enabled", "server.public_url"}, When: "guest cookies over plain HTTP",
-			Says: conf.Says(strings.HasPrefix(strings.ToLower(in.PublicURL), "http://") && !in.Local, "is true, and server.public_url begins with http://: session cookies are sent without encryption, and not as Secure"),
+			Says: conf.Says(strings.HasPrefix(strings.ToLower(in.PublicURL), "http://") && in.Public != "", "is true, and server.public_url begins with http://: session cookies are sent without encryption, and not as Secure"),
 			Fix:  "use HTTPS, and write https:// in server.public_url",
 		},
 		{

@@ -103,7 +103,8 @@ type FileKeeper interface{ KeepsFiles() bool }
 
 // Explained is a Config of a default-on service that may turn itself off.
 type Explained interface {
-	// WhyOff returns "" if the service is on, or off by the operator.
+	// WhyOff returns the setting that turned the service off and the setting that decides; "" if the service is on, or off
+	// by the operator. Clients see it, too.
 	WhyOff() string
 }
 
@@ -128,7 +129,7 @@ type Settings struct {
 	IsProxied       bool                   // clients come through a proxy that is not in server.trusted_proxies
 
 	LogLevel string
-	Local    bool                    // clients on other machines cannot reach the server
+	Public   string                  // why clients on other machines may reach the server, e.g. "server.public_url is set"; "": they cannot
 	Origin   func(key string) string // where key was set, or "default"
 	Note     func(key, what string)  // notes a setting without effect
 }

@@ -15,15 +15,15 @@ import (
 
 // Options configure Open.
 type Options struct {
-	Setting string // as settings.CheckSink accepts it
-	Source  string // CloudEvents source
-	Secret  string // webhook signing key; "" means unsigned
+	Setting string   // as settings.CheckSink accepts it
+	Source  string   // CloudEvents source
+	Secrets []string // of a webhook; see broker.Webhook
 	Log     *slog.Logger
 	Clock   clock.Clock
 	Memory  broker.Broker // broker for the setting "memory"
 
 	// Encode is Webhook.Encode.
-	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
+	Encode func(e *outbox.Event) (body []byte, contentType string, err error)
 }
 
 // MemoryTopic is the topic on Options.Memory.
@@ -54,7 +54,7 @@ func (b Brokers) Open(ctx context.Context, o Options) (sink outbox.Sink, end fun
 	case "log":
 		return outbox.Log{Logger: o.Log}, nothing, nil
 	case "http", "https":
-		return &broker.Webhook{URL: o.Setting, Secret: o.Secret, Source: o.Source, Clock: o.Clock, Encode: o.Encode}, nothing, nil
+		return &broker.Webhook{URL: o.Setting, Secrets: o.Secrets, Source: o.Source, Clock: o.Clock, Encode: o.Encode}, nothing, nil
 	}
 	opened, names, err := b.Broker(ctx, o.Setting)
 	if err != nil {

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"encoding/base64"
 	"errors"
 	"net/url"
 	"regexp"
@@ -56,4 +57,50 @@ func isBroker(setting string, names int) bool {
 		}
 	}
 	return len(all) == names
+}
+
+// The bounds of a webhook's key, in bytes, by Standard Webhooks.
+const (
+	minWebhookKey = 24
+	maxWebhookKey = 64
+)
+
+var errWebhookSecret = errors.New(`must be whsec_ and the Base64 of 24 to 64 random bytes, as printed by: echo "whsec_$(openssl rand -base64 32)"`)
+
+// WebhookKey decodes a secret as Standard Webhooks writes it: whsec_ and Base64, with padding.
+func WebhookKey(secret string) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(secret, "whsec_")
+	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if !ok || err != nil || len(key) < minWebhookKey || len(key) > maxWebhookKey || strings.ContainsAny(encoded, "\r\n") {
+		return nil, errWebhookSecret
+	}
+	return key, nil
+}
+
+// WebhookSecrets returns the secrets that sign requests: the current one and the former ones, or none if there is no
+// current one.
+func WebhookSecrets(secret string, old []string) []string {
+	if secret == "" {
+		return nil
+	}
+	return append([]string{secret}, old...)
+}
+
+// CheckWebhookSecrets validates a webhook's secrets, which may be empty. setting is "" for a problem of the current one, and
+// "old_" for the former ones.
+func CheckWebhookSecrets(secret string, old []string) (setting string, err error) {
+	if secret == "" && len(old) > 0 {
+		return "old_", errors.New("there is no current secret: requests are unsigned")
+	}
+	if secret != "" {
+		if _, err := WebhookKey(secret); err != nil {
+			return "", err
+		}
+	}
+	for _, o := range old {
+		if _, err := WebhookKey(o); err != nil {
+			return "old_", err
+		}
+	}
+	return "", nil
 }

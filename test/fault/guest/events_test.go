@@ -63,8 +63,8 @@ func newGuestHook(t *testing.T) *guestHook {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		var events []guestEvent
-		if err := json.Unmarshal(body, &events); err != nil {
+		var e guestEvent
+		if err := json.Unmarshal(body, &e); err != nil {
 			t.Errorf("%v: %s", err, body)
 		}
 		if !h.begin(r.URL.Path) {
@@ -73,20 +73,16 @@ func newGuestHook(t *testing.T) *guestHook {
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for i := range events {
-			if h.refuse(&events[i]) {
-				http.Error(w, "poison", http.StatusBadRequest)
-				return
-			}
+		if h.refuse(&e) {
+			http.Error(w, "poison", http.StatusBadRequest)
+			return
 		}
-		for _, e := range events {
-			if h.seen[e.ID] { // delivery is at least once
-				h.again++
-			} else {
-				h.seen[e.ID] = true
-				kind := strings.TrimPrefix(strings.TrimPrefix(e.Type, guest.HotelSearch.Prefix), guest.Shop.Prefix)
-				h.got[e.PartitionKey] = append(h.got[e.PartitionKey], kind+" "+e.Data.PropertyID+e.Data.ItemID)
-			}
+		if h.seen[e.ID] { // delivery is at least once
+			h.again++
+		} else {
+			h.seen[e.ID] = true
+			kind := strings.TrimPrefix(strings.TrimPrefix(e.Type, guest.HotelSearch.Prefix), guest.Shop.Prefix)
+			h.got[e.PartitionKey] = append(h.got[e.PartitionKey], kind+" "+e.Data.PropertyID+e.Data.ItemID)
 		}
 		select {
 		case h.changed <- struct{}{}:

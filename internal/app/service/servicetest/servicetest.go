@@ -28,7 +28,7 @@ func Load(s service.Service, environ ...string) (conf.Report, error) {
 		problems = wrong.Problems
 	}
 	if s.Config.IsEnabled() {
-		problems = append(problems, s.CheckSettings(&report, service.Settings{LogLevel: "info", Local: true, HasService: func(string) bool { return true }})...)
+		problems = append(problems, s.CheckSettings(&report, service.Settings{LogLevel: "info", HasService: func(string) bool { return true }})...)
 	}
 	if len(problems) > 0 {
 		return report, &conf.Error{Problems: problems}
