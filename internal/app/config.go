@@ -423,7 +423,7 @@ func Reference() string {
 		"defaults. Every setting is optional. `holdfast check` reports mistakes.\n\n" +
 		"Later sources override earlier ones: defaults, the TOML file (`--config` or `HOLDFAST_CONFIG`), the variables of Mozilla's\n" +
 		"server (`SYNC_…`), Holdfast's variables (`HOLDFAST_…`).\n\n" +
-		"* **Durations** need a unit, e.g. `\"30s\"`, `\"5m\"` or `\"2h\"`, except 0. A bare number in a `SYNC_…` variable means seconds, as on\n" +
+		"* **Durations** need a unit, e.g. `\"30s\"`, `\"2h\"`, `\"90d\"` or `\"2w\"`, except 0. A bare number in a `SYNC_…` variable means seconds, as on\n" +
 		"  Mozilla's server. **Sizes** are whole numbers in bytes.\n" +
 		"* **Secrets**: instead of `KEY`, set `KEY_file` to a file that contains the value.\n" +
 		"* **Variables**: separate list items by commas. `NAME` is read in lower case; put names with a dash or dot into the file.\n" +

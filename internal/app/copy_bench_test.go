@@ -22,6 +22,7 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durations"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	ss "holdfast/internal/syncstorage"
@@ -149,7 +150,7 @@ func timedCopy(b *testing.B, service, from, to string) (took, pass time.Duration
 	c := newCopy(b, service, from, to)
 	c.Report = func(line string) {
 		if found := lastPass.FindStringSubmatch(line); found != nil {
-			pass, _ = time.ParseDuration(found[1])
+			pass, _ = durations.Parse(found[1])
 		}
 	}
 	begun := time.Now()

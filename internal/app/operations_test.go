@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/cli"
+	"holdfast/internal/durations"
 	"holdfast/internal/openapitest"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
@@ -76,7 +76,7 @@ func TestDurations(t *testing.T) {
 	for _, s := range app.Services() {
 		for _, o := range s.Operations {
 			for _, in := range o.Inputs {
-				if d, err := time.ParseDuration(in.Default); err != nil || d == 0 {
+				if d, err := durations.Parse(in.Default); err != nil || d == 0 {
 					continue
 				}
 				if in.Name == "ttl" {
@@ -88,7 +88,7 @@ func TestDurations(t *testing.T) {
 				}
 				for _, wrong := range []string{"soon", "60", "1 h", "30d"} {
 					values[in.Name] = wrong
-					want := in.Name + ": expected a duration with a unit, e.g. 30s, 5m or 2h"
+					want := in.Name + ": expected a duration with a unit, e.g. 30s, 2h, 90d or 2w"
 					if err := o.Check(values); err == nil || err.Error() != want {
 						t.Errorf("%s %s with %s %s: %v, want %s", s.Name, o.Path, in.Name, wrong, err, want)
 					}

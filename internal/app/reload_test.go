@@ -27,6 +27,7 @@ import (
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/durations"
 	"holdfast/internal/testdb"
 )
 
@@ -207,7 +208,7 @@ func serviceEffect(defaults *Config, path string) (e effect) {
 	e.was = settingOf(defaults, path)
 	n, notInteger := strconv.ParseInt(e.was, 10, 64)
 	x, notNumber := strconv.ParseFloat(e.was, 64)
-	d, notDuration := time.ParseDuration(e.was)
+	d, notDuration := durations.Parse(e.was)
 	switch {
 	case e.was == "true" || e.was == "false":
 		e.is = strconv.FormatBool(e.was == "false")
@@ -218,7 +219,7 @@ func serviceEffect(defaults *Config, path string) (e effect) {
 	case notNumber == nil:
 		e.is = strconv.FormatFloat(x*3/4, 'g', -1, 64)
 	case notDuration == nil:
-		e.is = conf.FormatDuration(d + time.Hour)
+		e.is = durations.Format(d + time.Hour)
 	default:
 		e.is = "other/text"
 	}

@@ -23,7 +23,7 @@ import (
 
 	"holdfast/internal/alerts"
 	"holdfast/internal/app/service"
-	"holdfast/internal/conf"
+	"holdfast/internal/durations"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/acmetest"
 )
@@ -634,7 +634,7 @@ func newNodeStory(t *testing.T) story {
 	return story{
 		server:  s,
 		isShown: func() bool { return strings.Contains(s.says(), "WRONG buckets nodes: home:") },
-		fail:    func() { configure(second + node("new"+conf.FormatDuration(time.Duration(len(second))), blocked)) },
+		fail:    func() { configure(second + node("new"+durations.Format(time.Duration(len(second))), blocked)) },
 		succeed: func() {
 			second = node("new0s", good)
 			configure(second)

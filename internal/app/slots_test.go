@@ -152,6 +152,7 @@ secret_key = "%[3]s"
 	}
 	for _, path := range []string{"/photos", "/photos/copied.txt"} {
 		r := httptest.NewRequest(http.MethodPut, path, http.NoBody)
+		r.Header.Set("Content-Length", "0")
 		r.Header.Set("X-Amz-Acl", "public-read")
 		if path != "/photos" {
 			r.Header.Del("X-Amz-Acl")

@@ -89,7 +89,7 @@ var engines = map[string]helper{
 }
 
 // leaves lists the packages that all packages may import.
-var leaves = []string{"internal/errcode", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable", "internal/fserror", "internal/work"}
+var leaves = []string{"internal/errcode", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable", "internal/fserror", "internal/work", "internal/durations"}
 
 // shared lists the shared packages with their libraries. Each may import the earlier packages.
 var shared = []helper{

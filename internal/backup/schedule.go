@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/durations"
 	"holdfast/internal/errcode"
 )
 
@@ -20,7 +21,7 @@ const leastEvery = time.Minute
 // ParseSchedule parses times of day ("03:30 15:30") or an interval ("6h").
 func ParseSchedule(text string) (s Schedule, err error) {
 	invalid := errcode.Newf(errcode.Invalid, "invalid schedule %q: expected times of day, e.g. 03:30 15:30, or an interval of at least 1m, e.g. 6h", text)
-	if every, err := time.ParseDuration(strings.TrimSpace(text)); err == nil {
+	if every, err := durations.Parse(strings.TrimSpace(text)); err == nil {
 		if every < leastEvery {
 			return Schedule{}, invalid
 		}

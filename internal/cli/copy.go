@@ -82,7 +82,7 @@ func (c *command) copyService() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&to, "to", "", "target `URL`, as for database_url")
-	f.DurationVar(&limits.finishWithin, "finish-within", 0, "slow writers so that the copy ends within this `DURATION`, e.g. 2h")
+	f.Var((*durationFlag)(&limits.finishWithin), "finish-within", "slow writers so that the copy ends within this `DURATION`, e.g. 2h")
 	f.Int64Var(&limits.maxChanges, "max-changes", copying.DefaultMaxChanges, "stop the copy if this `NUMBER` of changed rows waits, up to 200 bytes each")
 	f.BoolVar(&dryRun, "dry-run", false, "check both databases and print the rows to copy")
 	f.BoolVar(&verify, "verify", false, "only compare the databases, owner by owner")

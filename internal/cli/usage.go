@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/durations"
 )
 
 // usage replaces cobra's template, because with text/template the linker cannot remove unused methods: 10 MB.
@@ -70,18 +71,27 @@ func printVersion(cmd *cobra.Command, version string) {
 	}
 }
 
-// completeCommands formats default durations as 1h instead of pflag's 1h0m0s.
+// completeCommands applies completeGroup to a command and all its subcommands.
 func completeCommands(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		completeCommands(sub)
 	}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d, err := time.ParseDuration(f.DefValue); err == nil && f.Value.Type() == "duration" {
-			f.DefValue = conf.FormatDuration(d)
-		}
-	})
 	completeGroup(cmd)
 }
+
+// durationFlag is the value of a flag that takes a duration. Unlike pflag's, it has days and weeks.
+type durationFlag time.Duration
+
+func (d *durationFlag) Set(text string) error {
+	parsed, err := durations.Parse(text)
+	*d = durationFlag(parsed)
+	return err
+}
+
+func (d *durationFlag) String() string { return durations.Format(time.Duration(*d)) }
+
+// Type is the name of the type for function expected.
+func (*durationFlag) Type() string { return "duration" }
 
 // completeGroup makes a command with only subcommands print its help, and reject unknown subcommands.
 func completeGroup(cmd *cobra.Command) {
@@ -180,7 +190,7 @@ func expected(f *pflag.Flag) string {
 	case "bool":
 		return "true or false"
 	case "duration":
-		return "a duration with a unit, e.g. 30s, 5m or 2h"
+		return durations.Expected
 	}
 	if name, _ := pflag.UnquoteUsage(f); name != "" && name != "string" {
 		return name

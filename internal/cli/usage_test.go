@@ -71,8 +71,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"sync tokens create --uid 1.5", "--uid: expected a whole number", "holdfast sync tokens create"},
 		{"sync tokens create --uid 9223372036854775808", "--uid: expected a whole number", "holdfast sync tokens create"},
 		{"sync tokens create --uid 0", "--uid: must be at least 1", "holdfast sync tokens create"},
-		{"sync tokens create --uid 1 --ttl 60", "--ttl: expected a duration with a unit, e.g. 30s, 5m or 2h", "holdfast sync tokens create"},
-		{"sync tokens create --uid 1 --ttl 0", "--ttl: must be from 1s to 87600h", "holdfast sync tokens create"},
+		{"sync tokens create --uid 1 --ttl 60", "--ttl: expected a duration with a unit, e.g. 30s, 2h, 90d or 2w", "holdfast sync tokens create"},
+		{"sync tokens create --uid 1 --ttl 0", "--ttl: must be from 1s to 3650d", "holdfast sync tokens create"},
 		{"sync budget --records 0", "--records: must be from 1 to 100000000", "holdfast sync budget"},
 		{"ext tokens create", "--tenant and --install are required", "holdfast ext tokens create"},
 		{"ext tokens create --tenant t", "--install is required", "holdfast ext tokens create"},
@@ -256,7 +256,7 @@ func TestInvalidConfiguration(t *testing.T) {
 	status, _, errs := run(t, []string{"HOLDFAST_SERVER_LISTEN=:1", "HOLDFAST_SERVER__QUEUE_WAIT=2"}, "serve", "--listen", "8000", "--data", t.TempDir())
 	want := "holdfast: invalid configuration:\n" +
 		"  HOLDFAST_SERVER_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?\n" +
-		"  HOLDFAST_SERVER__QUEUE_WAIT: invalid value: expected a duration with a unit, e.g. \"30s\", \"5m\" or \"2h\"\n" +
+		"  HOLDFAST_SERVER__QUEUE_WAIT: invalid value: expected a duration with a unit, e.g. \"30s\", \"2h\", \"90d\" or \"2w\"\n" +
 		"  --listen: must be host:port, e.g. 127.0.0.1:8000\n"
 	if status != 2 || errs != want {
 		t.Errorf("exit status %d\n%swant\n%s", status, errs, want)

@@ -218,7 +218,7 @@ a = 1
 		"HOLDFAST_=1",
 	}})
 	const wrong = ": invalid value: expected "
-	const aList, aDuration = `a list of strings, e.g. ["a", "b"]`, `a duration with a unit, e.g. "30s", "5m" or "2h"`
+	const aList, aDuration = `a list of strings, e.g. ["a", "b"]`, `a duration with a unit, e.g. "30s", "2h", "90d" or "2w"`
 	const list = "; holdfast config reference lists the variables"
 	expect(t, got,
 		"holdfast.toml:1: unknown setting listen; did you mean server.listen?",
@@ -302,7 +302,7 @@ func TestUnreadableFile(t *testing.T) {
 // TestDurationsNeedAUnit covers the exceptions: 0, and variables for Mozilla's server, which count seconds.
 func TestDurationsNeedAUnit(t *testing.T) {
 	t.Parallel()
-	const says = `: invalid value: expected a duration with a unit, e.g. "30s", "5m" or "2h"`
+	const says = `: invalid value: expected a duration with a unit, e.g. "30s", "2h", "90d" or "2w"`
 	for _, o := range []Options{
 		{File: tomlFile(t, "server.grace = 90")},
 		{File: tomlFile(t, "server.grace = \"90\"")},

@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestReference(t *testing.T) {
@@ -57,19 +56,6 @@ func TestExampleIsAConfiguration(t *testing.T) {
 		}
 		if _, err := Load(got, Options{File: tomlFile(t, content)}); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, %v\n%s", name, got, err, content)
-		}
-	}
-}
-
-func TestFormatDuration(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{
-		0: "0s", 10 * time.Second: "10s", 90 * time.Second: "1m30s", 20 * time.Minute: "20m", 2 * time.Hour: "2h",
-		2*time.Hour + time.Second: "2h0m1s", 52 * 7 * 24 * time.Hour: "8736h", 100 * time.Millisecond: "100ms",
-	} {
-		got := FormatDuration(d)
-		if back, err := time.ParseDuration(got); got != want || back != d || err != nil {
-			t.Errorf("%s: got %s, want %s, back %s, %v", d, got, want, back, err)
 		}
 	}
 }

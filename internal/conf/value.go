@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"holdfast/internal/durations"
 )
 
 // expected describes valid values, for errors.
@@ -21,7 +23,7 @@ func (n *node) expected() string {
 	case number:
 		s = "a number"
 	case duration:
-		s = `a duration with a unit, e.g. "30s", "5m" or "2h"`
+		s = `a duration with a unit, e.g. "30s", "2h", "90d" or "2w"`
 	case list:
 		s = `a list of strings, e.g. ["a", "b"]`
 	case secretFile:
@@ -48,7 +50,7 @@ func (n *node) fromText(s string) (any, bool) {
 		f, err := strconv.ParseFloat(s, 64)
 		return f, err == nil && isFinite(f)
 	case duration:
-		d, err := time.ParseDuration(s) // 0 needs no unit
+		d, err := durations.Parse(s) // 0 needs no unit
 		return d, err == nil
 	case list:
 		return fields(s, ","), true
@@ -71,7 +73,7 @@ func (n *node) fromTOML(value any) (any, bool) {
 	switch v := value.(type) {
 	case string:
 		if n.kind == duration {
-			d, err := time.ParseDuration(v)
+			d, err := durations.Parse(v)
 			return d, err == nil
 		}
 		return v, n.kind == text || n.kind == secretFile
@@ -142,7 +144,7 @@ func (n *node) literal(field reflect.Value) string {
 	case number:
 		return formatNumber(field.Float())
 	case duration:
-		return strconv.Quote(FormatDuration(time.Duration(field.Int())))
+		return strconv.Quote(durations.Format(time.Duration(field.Int())))
 	case list:
 		texts := make([]string, field.Len())
 		for i := range texts {
@@ -168,18 +170,6 @@ func formatNumber(f float64) string {
 	s := strconv.FormatFloat(f, 'f', -1, 64)
 	if !strings.Contains(s, ".") {
 		s += ".0"
-	}
-	return s
-}
-
-// FormatDuration formats a duration without zero units: 2h, not 2h0m0s.
-func FormatDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/internal/conf"
+	"holdfast/internal/durations"
 	"holdfast/internal/errcode"
 )
 
@@ -37,7 +37,7 @@ type Input struct {
 	Lines    int          // height in lines; 0: single line
 
 	at         []int // field index path in the input struct
-	isDuration bool  // the field is a time.Duration, parsed from text such as "720h"
+	isDuration bool  // the field is a time.Duration, parsed from text such as "30d"
 }
 
 // Number returns a number's default, or 0 without a default.
@@ -83,7 +83,7 @@ func (i *Input) Expected() string {
 			return strings.Join(i.Enum[:n-1], ", ") + " or " + i.Enum[n-1]
 		}
 		if i.isDuration {
-			return "a duration with a unit, e.g. 30s, 5m or 2h"
+			return durations.Expected
 		}
 	case reflect.Int, reflect.Int64:
 		return "a whole number"
@@ -140,7 +140,7 @@ func (l Latest) limit() int { return l.Limit }
 
 // Lifetime is embedded in the input if an operation creates a token.
 type Lifetime struct {
-	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"token lifetime as a DURATION, e.g. 720h" default:"1h"`
+	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"token lifetime as a DURATION, e.g. 30d" default:"1h"`
 }
 
 // Within requires a lifetime from a second to longest, which is configured by setting, if not "".
@@ -148,7 +148,7 @@ func (l Lifetime) Within(longest time.Duration, setting string) error {
 	if l.TTL >= time.Second && l.TTL <= longest {
 		return nil
 	}
-	reason := "must be from 1s to " + conf.FormatDuration(longest)
+	reason := "must be from 1s to " + durations.Format(longest)
 	if setting != "" {
 		reason += ", the setting " + setting
 	}
@@ -274,7 +274,7 @@ func (i *Input) set(field reflect.Value, text string) error {
 			return invalid
 		}
 		if i.isDuration {
-			d, err := time.ParseDuration(text)
+			d, err := durations.Parse(text)
 			if err != nil && text != "" {
 				return invalid
 			}

@@ -141,8 +141,8 @@ func TestNonsenseNumbers(t *testing.T) {
 		{"--after: expected a uid", []string{"tokenserver", "accounts", "list", "--after", "5a"}},
 		{"--after: expected a uid", []string{"tokenserver", "accounts", "list", "--after", "-5"}},
 		{"--uid: must be at least 1", []string{"sync", "tokens", "create", "--uid", "-1"}},
-		{"--ttl: must be from 1s to 87600h", []string{"sync", "tokens", "create", "--uid", "1", "--ttl", "0"}},
-		{"--ttl: must be from 1s to 87600h", []string{"sync", "tokens", "create", "--uid", "1", "--ttl", "87601h"}},
+		{"--ttl: must be from 1s to 3650d", []string{"sync", "tokens", "create", "--uid", "1", "--ttl", "0"}},
+		{"--ttl: must be from 1s to 3650d", []string{"sync", "tokens", "create", "--uid", "1", "--ttl", "87601h"}},
 		{"--records: must be from 1 to", []string{"sync", "budget", "--records", "-1"}},
 	} {
 		r := binary.Run(t, s.Env, tc.args...)

@@ -5001,7 +5001,7 @@ export interface operations {
                      */
                     events?: boolean | null;
                     /**
-                     * @description Token lifetime as a DURATION, e.g. 720h.
+                     * @description Token lifetime as a DURATION, e.g. 30d.
                      * @default 1h
                      */
                     ttl?: string | null;

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/maintenance"
-	"holdfast/internal/conf"
 	"holdfast/internal/db/rows"
+	"holdfast/internal/durations"
 	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
@@ -57,7 +57,7 @@ type auditInput struct {
 // Check requires a grace period that is longer than any write, because a new file may not have its row yet.
 func (in auditInput) Check() error {
 	if in.Grace < maintenance.MinGrace {
-		return &operate.InputError{Input: "grace", Reason: "must be at least " + conf.FormatDuration(maintenance.MinGrace)}
+		return &operate.InputError{Input: "grace", Reason: "must be at least " + durations.Format(maintenance.MinGrace)}
 	}
 	return nil
 }

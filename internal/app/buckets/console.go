@@ -11,6 +11,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
+	"holdfast/internal/durations"
 	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
@@ -256,7 +257,7 @@ func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o 
 	if err != nil {
 		return o, err
 	}
-	life, err := time.ParseDuration(r.Value("lifetime"))
+	life, err := durations.Parse(r.Value("lifetime"))
 	if err != nil || life < time.Second || life > 7*24*time.Hour {
 		return o, service.Usagef("lifetime: choose one")
 	}

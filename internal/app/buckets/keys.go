@@ -27,7 +27,7 @@ func (s *Buckets) keyOperations() []operate.Operation {
 			More: "Without limits the key may do everything in all the account's buckets. The right write includes overwriting, and\n" +
 				"manage creates and deletes buckets and changes their settings. A key limited to an object prefix can list\n" +
 				"only below that prefix.",
-			Example: "main --name backup --bucket backups --right read --right write --right list\nmain --bucket logs-* --right write --network 10.0.0.0/8 --expires-in 720h",
+			Example: "main --name backup --bucket backups --right read --right write --right list\nmain --bucket logs-* --right write --network 10.0.0.0/8 --expires-in 30d",
 		}, on(s, s.addKey)),
 		operate.NewChange(operate.About{
 			Path: "keys/limit", Doc: "Change an access key's limits", Title: "Change limits", Button: "Change limits", Stays: true,

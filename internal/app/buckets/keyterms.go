@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/durations"
 	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
@@ -19,8 +20,8 @@ type termsInput struct {
 	Prefix   string   `flag:"prefix" doc:"limit to objects with this name prefix" title:"Objects that begin with"`
 	Rights   []string `flag:"right" value:"RIGHT" names:"right" doc:"limit to RIGHT: read, write, delete, list, manage (buckets), policy (amounts to all rights), bypass (locks); repeatable" title:"Rights"`
 	Networks []string `flag:"network" value:"CIDR" doc:"limit to clients in network CIDR, e.g. 10.0.0.0/8; repeatable" title:"Networks"`
-	Version2 string   `flag:"signature-v2" value:"allow" enum:"allow,none" doc:"allow lets the key sign links and forms with Signature Version 2 although it has limits" title:"Signature Version 2"`
-	Expires  string   `flag:"expires-in" value:"DURATION" doc:"DURATION until the key expires, e.g. 720h" title:"Expires in"`
+	Version2 string   `flag:"signature-v2" value:"allow" doc:"allow lets the key sign links and forms with Signature Version 2 although it has limits, none ends it" title:"Signature Version 2"`
+	Expires  string   `flag:"expires-in" value:"DURATION" doc:"DURATION until the key expires, e.g. 30d" title:"Expires in"`
 }
 
 // noLimit removes a limit.
@@ -33,7 +34,8 @@ func (in termsInput) Check() error {
 		alone termsInput
 	}{
 		{"name", termsInput{Name: in.Name}}, {"bucket", termsInput{Buckets: in.Buckets}}, {"prefix", termsInput{Prefix: in.Prefix}},
-		{"right", termsInput{Rights: in.Rights}}, {"network", termsInput{Networks: in.Networks}}, {"expires-in", termsInput{Expires: in.Expires}},
+		{"right", termsInput{Rights: in.Rights}}, {"network", termsInput{Networks: in.Networks}}, {"signature-v2", termsInput{Version2: in.Version2}},
+		{"expires-in", termsInput{Expires: in.Expires}},
 	} {
 		t, err := of.alone.apply(buckets.KeyTerms{}, 0)
 		if err == nil {
@@ -73,17 +75,21 @@ func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyT
 			t.Limits.Networks = append(t.Limits.Networks, n)
 		}
 	}
-	if in.Version2 != "" {
+	switch in.Version2 {
+	case "":
+	case "allow", noLimit:
 		t.Limits.Version2 = in.Version2 != noLimit
+	default:
+		return t, errcode.New(errcode.Invalid, "expected allow or none")
 	}
 	switch in.Expires {
 	case "":
 	case noLimit:
 		t.Expires = 0
 	default:
-		life, err := time.ParseDuration(in.Expires)
+		life, err := durations.Parse(in.Expires)
 		if err != nil || life < time.Second {
-			return t, errcode.New(errcode.Invalid, "expected a duration of at least 1s, e.g. 720h, or none")
+			return t, errcode.New(errcode.Invalid, "expected a duration of at least 1s, e.g. 30d, or none")
 		}
 		t.Expires = now.Add(life)
 	}

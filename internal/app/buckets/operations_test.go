@@ -81,7 +81,7 @@ func TestAdminAPI(t *testing.T) {
 	o.send(404, "the bucket does not exist", "GET", "/buckets/quotas/main?bucket=none", "")
 	o.send(200, `"bucket":"photos","objects":1,"bytes":6,"bytesQuota":1024`, "GET", "/buckets/buckets/main?prefix=ph", "")
 	o.send(201, `{"token":"`, "POST", "/buckets/tokens/main/create", `{"ttl":"2h","gc":true}`)
-	o.send(422, "must be from 1s to 2160h", "POST", "/buckets/tokens/main/create", `{"ttl":"9000h"}`)
+	o.send(422, "must be from 1s to 90d", "POST", "/buckets/tokens/main/create", `{"ttl":"9000h"}`)
 	o.send(422, "expected a duration", "POST", "/buckets/tokens/main/create", `{"ttl":"many"}`)
 	o.send(409, "the account has buckets", "POST", "/buckets/accounts/main/delete", "")
 	o.send(200, `{"account":"other"}`, "POST", "/buckets/accounts/other/delete", "")

@@ -185,7 +185,7 @@ func (s *Buckets) lockVersion(ctx context.Context, in versionInput, l buckets.Lo
 type retainInput struct {
 	versionInput
 	Mode   string        `flag:"mode" doc:"governance, compliance, or none to remove it" enum:"governance,compliance,none"`
-	For    time.Duration `flag:"for" doc:"duration from now, e.g. 720h" default:"0s"`
+	For    time.Duration `flag:"for" doc:"duration from now, e.g. 30d" default:"0s"`
 	Bypass bool          `flag:"bypass-governance" doc:"shorten or remove a governance retention"`
 }
 

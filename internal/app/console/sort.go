@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/durations"
 )
 
 // order sorts a complete table by a column; -1: unsorted. Paged lists use their indexes instead (service.Column.Sort).
@@ -134,7 +134,7 @@ func amountOf(text string) (float64, bool) {
 		n, err := strconv.ParseFloat(number, 64)
 		return n * cmp.Or(factors[unit], 1), err == nil
 	}
-	d, err := time.ParseDuration(number)
+	d, err := durations.Parse(number)
 	return d.Seconds(), err == nil
 }
 

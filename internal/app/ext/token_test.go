@@ -87,7 +87,7 @@ func TestRevokeTokenCommand(t *testing.T) {
 		fails("--install is required", "ext", "tokens", "revoke-id", "--tenant", string(o.Tenant), "--id", "a")
 		fails("must be in the future", with(flags, "ext", "tokens", "revoke-id", "--id", "a", "--expires", "2020-01-01T00:00:00Z")...)
 		fails("--expires: expected a time, e.g.", with(flags, "ext", "tokens", "revoke-id", "--id", "a", "--expires", "soon")...)
-		fails("--ttl: must be from 1s to 2160h, the setting extstorage.token_max_lifetime",
+		fails("--ttl: must be from 1s to 90d, the setting extstorage.token_max_lifetime",
 			with(flags, "ext", "tokens", "create", "--namespace", "a=rw", "--ttl", "2160h1s")...)
 		mint(t, p, "tokens", with(flags, "--namespace", "a=rw", "--ttl", "2160h")...)
 	})

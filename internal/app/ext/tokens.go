@@ -53,7 +53,7 @@ func (s *Extensions) serviceTokenOperations() []operate.Operation {
 			Title: "Create a token for a service", Text: "It is valid on the internal listener, for all the tenant's installs.", Button: "Create token",
 			More: "The token is signed with the server's own key. It is valid on the internal listener only, for all the tenant's\n" +
 				"installs; with --schemas it may also write schemas.",
-			Example: "--tenant $TENANT --service runner --ttl 720h\n",
+			Example: "--tenant $TENANT --service runner --ttl 30d\n",
 		}, s.createServiceToken),
 		operate.NewChange(operate.About{
 			Path: "service-tokens/revoke-id", Doc: "Revoke a service token by its ID",

@@ -15,7 +15,7 @@ type Events struct {
 	OldSecret []string      `toml:"old_event_secrets" secret:"true" doc:"Former event secrets, which sign requests, too, until the webhook knows the new one."`
 	Receive   string        `toml:"receive" secret:"true" doc:"Where to receive tenant events: pubsub://PROJECT/TOPIC/SUBSCRIPTION or nats://HOST:PORT/TOPIC/SUBSCRIPTION. Empty: disabled."`
 	Keep      time.Duration `toml:"keep_events" reload:"true" doc:"How long to keep events after publishing them. At least 24h."`
-	KeepAudit time.Duration `toml:"keep_audit_events" reload:"true" doc:"How long to keep events in the audit retention class after publishing them. At least 720h."`
+	KeepAudit time.Duration `toml:"keep_audit_events" reload:"true" doc:"How long to keep events in the audit retention class after publishing them. At least 30d."`
 	Attempts  int           `toml:"event_attempts" doc:"Move an event to the dead letters after this many refusals, so that its session's later events can be published. Audit events are never moved."`
 }
 

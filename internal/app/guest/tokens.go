@@ -18,7 +18,7 @@ func (s *Guest) tokenOperations() []operate.Operation {
 			"limited to the handoffs to this tenant. With --events it allows only to push events, which suspend and\n" +
 			"reinstate tenants. A token cannot be revoked by itself: it is valid until it expires, or until the secret\n" +
 			"guest.handoff_secret is replaced.",
-		Example: "--service booking --ttl 720h",
+		Example: "--service booking --ttl 30d",
 		Text:    "A booking site verifies and consumes handoffs with its token on the internal listener. It cannot be revoked by itself: it is valid until it expires, or until guest.handoff_secret is replaced.",
 	}, s.createToken)}
 }

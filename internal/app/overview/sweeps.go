@@ -9,7 +9,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
-	"holdfast/internal/conf"
+	"holdfast/internal/durations"
 	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
@@ -129,7 +129,7 @@ func listSweeps(s *Sweeps) func(context.Context, operate.None) ([]sweepOutput, e
 			job := &all[i]
 			o := sweepOutput{Sweep: job.job, At: job.at, Removed: job.rows, Total: job.total, Late: job.late(s.Clock())}
 			if job.every > 0 {
-				o.Every = conf.FormatDuration(job.every)
+				o.Every = durations.Format(job.every)
 			}
 			switch {
 			case job.err != nil:

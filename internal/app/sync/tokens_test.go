@@ -26,7 +26,7 @@ func TestTokenRequests(t *testing.T) {
 		{"0", "", "must be at least 1", 422},
 		{"x", "", "expected a whole number", 422},
 		{"7", `{"ttl":"60"}`, "expected a duration with a unit", 422},
-		{"7", `{"ttl":"87601h"}`, "must be from 1s to 87600h", 422},
+		{"7", `{"ttl":"87601h"}`, "must be from 1s to 3650d", 422},
 	} {
 		var answer struct {
 			Token
