@@ -154,7 +154,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDocumentedCommands checks the flags of all commands in the guides, which a part that is renamed would break.
+// TestDocumentedCommands checks that the flags in the guides' commands still exist, e.g. after a part is renamed.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	guides, err := filepath.Glob("../docs/*.md")

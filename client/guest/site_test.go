@@ -189,7 +189,7 @@ func handOver(t *testing.T, s *binary.Server, site *guest.Site[cart]) {
 	for i, c := range []struct {
 		key    string
 		open   guest.IfOpen
-		before bool // returns the handoff of the call before
+		before bool // the previous call's handoff is returned again
 	}{{"form-1", "", false}, {"form-1", "", true}, {"", guest.Replace, false}, {"", guest.Keep, true}} {
 		m, err := site.Mint(ctx, tenant, "cart-1", c.key, guest.PayloadRequest[cart]{Payload: cart{items}, IfOpen: c.open})
 		if err != nil || (m == minted) != c.before {

@@ -14,8 +14,8 @@ import (
 )
 
 // TestSettingsThatTurnServicesOff sets everything that lets other machines reach the server. A service that is off for
-// that, and not by its own setting, says so: in WhyOff, which check prints, in the start's output, and in the answers for its
-// paths, with the setting that did it and the setting that decides.
+// this reason, not by its own setting, names the responsible setting and the setting that turns it on: in WhyOff, which check
+// prints, in the start's output, and in the answers for its paths.
 func TestSettingsThatTurnServicesOff(t *testing.T) {
 	t.Parallel()
 	on := map[string]bool{}

@@ -24,7 +24,7 @@ export interface GuestOptions {
    * For apps and for pages of another site: stores the session token, which replaces the cookie. Requests are sent without cookies.
    */
   tokens?: TokenStore;
-  /** Maximum number of retries of a request; default 3. */
+  /** Maximum retries per request; default 3. */
   retries?: number;
   /** Longest Retry-After, in seconds, that the client waits for; default 60. If it is longer, the client throws the error. */
   maxWait?: number;
@@ -47,11 +47,11 @@ export interface MintOptions extends CallOptions {
   key?: string;
 }
 
-/** Options for a change of the wishlist. If the condition does not hold, the call throws `wishlist-changed` with the current `etag`. */
+/** Options for a wishlist change. If the condition does not hold, the call throws `wishlist-changed` with the current `etag`. */
 export interface GuardOptions extends CallOptions {
-  /** Change only if the list or entry has this entity tag, e.g. the `etag` of `list()`; "*" if the entry exists. */
+  /** Change only if this is the current entity tag, e.g. the `etag` that `list()` returned; "*" if the entry exists. */
   ifMatch?: string;
-  /** Change only if the list or entry has another entity tag; "*" if the entry does not exist. */
+  /** Change only if this is not the current entity tag; "*" if the entry does not exist. */
   ifNoneMatch?: string;
 }
 
@@ -60,7 +60,7 @@ export interface Sent extends CallOptions {
   path?: Values;
   query?: Values;
   body?: unknown;
-  /** Send an idempotency key: a new one, or this one. */
+  /** Send an idempotency key: true for a new key, or this key. */
   keyed?: boolean | string;
   /** The request needs no session, and its success does not prove that a session exists. */
   public?: boolean;
@@ -190,12 +190,12 @@ export class GuestBase<K extends Kinds> {
     return (await this.send<Schemas["UserSessionList"]>("GET", "/user/sessions", { ...withSignal(signal) })).items;
   }
 
-  /** Ends a session of the user, e.g. on a lost phone. */
+  /** Ends a user session, e.g. on a lost phone. */
   async endUserSession(sessionId: string, { signal }: CallOptions = {}): Promise<void> {
     await this.send("DELETE", "/user/sessions/{sessionId}", { path: { sessionId }, ...withSignal(signal) });
   }
 
-  /** Ends all other sessions of the user. */
+  /** Ends the user's other sessions. */
   async endOtherSessions({ signal }: CallOptions = {}): Promise<void> {
     await this.send("DELETE", "/user/sessions", { ...withSignal(signal) });
   }
@@ -341,12 +341,12 @@ export class GuestBase<K extends Kinds> {
 /** A merge patch of T. */
 export type Patch<T> = { [K in keyof T]?: (NonNullable<T[K]> extends unknown[] ? T[K] : NonNullable<T[K]> extends object ? Patch<NonNullable<T[K]>> : T[K]) | null };
 
-/** Returns a key as a quoted string of RFC 9651. */
+/** Quotes a key as an RFC 9651 string. */
 function quoted(key: string | true): string {
   return `"${key === true ? newKey() : key.replace(/["\\]/g, "\\$&")}"`;
 }
 
-/** Returns the headers of a condition, and the signal. */
+/** Returns the request options for a condition and a signal. */
 export function guarded({ ifMatch, ifNoneMatch, signal }: GuardOptions): { headers: Record<string, string> } & CallOptions {
   const headers = { ...(ifMatch === undefined ? {} : { "If-Match": ifMatch }), ...(ifNoneMatch === undefined ? {} : { "If-None-Match": ifNoneMatch }) };
   return { headers, ...withSignal(signal) };

@@ -35,7 +35,7 @@ export type Viewed = Schemas["Viewed"];
 export type Searched = Schemas["Searched"];
 /** A hotel search. Missing members get defaults. */
 export type SearchQuery = Schemas["SearchQuery"];
-/** A page of a search. `searchId` names the stored search. */
+/** A search page. `searchId` names the stored search. */
 export type SearchResults = Schemas["SearchResults"];
 /** A hotel search for a map section. */
 export type MapQuery = Schemas["MapQuery"];
@@ -49,7 +49,7 @@ export type Availability = Schemas["Availability"];
 export type Facets = Schemas["Facets"];
 /** A tenant's public profile. */
 export type Brand = Schemas["Brand"];
-/** An entry of the wishlist. */
+/** A wishlist entry. */
 export type Wish = Schemas["Wish"];
 /** An entry to add. */
 export type WishRequest = Schemas["WishRequest"];

@@ -10,11 +10,11 @@ interface CommonClaims {
   currency: string;
   /** BCP 47, e.g. de-AT. */
   locale: string;
-  /** Digest of the campaign, if the session has any. */
+  /** The campaign's digest, if the session has a campaign. */
   campaign: string | undefined;
-  /** Digest of the browser. */
+  /** The browser's digest. */
   fingerprint: string;
-  /** Digest of the address. */
+  /** The address's digest. */
   ip: string;
   /** In whole seconds. */
   mintedAt: Date;
@@ -45,7 +45,7 @@ export interface HandoffStayClaims extends CommonClaims {
 /** Claims for a payload, in other profiles. */
 export interface HandoffItemClaims extends CommonClaims {
   itemId: string;
-  /** SHA-256 of the payload, base64url. Consuming the handoff returns the payload. */
+  /** The payload's SHA-256, base64url. Consuming the handoff returns the payload. */
   payload: string;
   propertyId?: undefined;
   checkIn?: undefined;
@@ -122,7 +122,7 @@ const malformed = (): HandoffTokenError => new HandoffTokenError("malformed", "n
 const isKeyId = (v: unknown): v is string => typeof v === "string" && /^[A-Za-z0-9_-]{1,32}$/.test(v);
 const isText = (v: unknown, most = 64): v is string => typeof v === "string" && v.length <= most && /^[!-~]+$/.test(v);
 
-// Item IDs have up to 256 bytes of UTF-8.
+// Item IDs are at most 256 bytes long in UTF-8.
 const isItem = (v: unknown): v is string => typeof v === "string" && !/[\u0000-\u001f\u007f-\u009f]/.test(v) && v !== "" && new TextEncoder().encode(v).length <= 256;
 
 /** Decodes only canonical base64url without padding: atob ignores unused bits and spaces. */
@@ -149,7 +149,7 @@ interface Token {
   payload: string;
 }
 
-/** Splits a token. Its header never selects the algorithm or the location of the key. */
+/** Splits a token. Its header never selects the algorithm or the key's location. */
 function parse(token: string): Token {
   if (typeof token !== "string" || token.length > maxToken) throw malformed();
   const other = new HandoffTokenError("algorithm", "the token is not signed with Ed25519");

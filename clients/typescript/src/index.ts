@@ -38,11 +38,11 @@ export type SchemaReport = Schemas["SchemaReport"];
 export interface ClientOptions {
   /** The server's address, e.g. https://holdfast.example.org, including its path prefix but not /ext/v1. */
   baseUrl: string;
-  /** The UUID of the token's install. */
+  /** The install's UUID. */
   install: string;
   /** A token, or a function that returns a token. The client calls it before every request, so cache the token until it expires. */
   token: string | (() => string | Promise<string>);
-  /** Maximum number of retries of a request; default 3. The README describes retries. */
+  /** Maximum retries per request; default 3. The README describes retries. */
   retries?: number;
   /** Longest Retry-After, in seconds, that the client waits for; default 60. If it is longer, the client throws the error. */
   maxWait?: number;

@@ -6,7 +6,7 @@ type Schemas = components["schemas"];
 /** A hotel type without the members that only hotels use. */
 type OfItem<T> = Omit<T, "propertyId" | "checkIn" | "checkOut" | "adults" | "children" | "rooms">;
 
-/** An entry of the wishlist. */
+/** A wishlist entry. */
 export interface ItemWish extends OfItem<Schemas["Wish"]> {
   itemId: string;
   /** Only in profiles with quantities. */
@@ -20,9 +20,9 @@ export interface ItemWishRequest {
   itemId: string;
   /** Required unless the profile defines a tenant. */
   tenantId?: string;
-  /** Default 1. It is added to the quantity of the entry, if there is one. */
+  /** Default 1. Added to the quantity of an existing entry. */
   quantity?: number;
-  /** The greatest quantity of the entry afterwards; default the profile's maximum. */
+  /** The entry's greatest quantity afterwards; default the profile's maximum. */
   max?: number;
   /** Default `detail`. */
   source?: Schemas["Source"];
@@ -44,8 +44,8 @@ export interface ItemHandoff<Payload> extends OfItem<Schemas["Handoff"]> {
 export interface PayloadRequest<Payload> extends OfItem<Schemas["MintRequest"]> {
   payload: Payload;
   /**
-   * If the handoff of this name is open: `replace` (the default) voids it; `keep` returns it if it has the same content and browser and
-   * more than half of its life left.
+   * If a handoff with this name is open: `replace` (the default) voids it; `keep` returns it if content and browser are the same and
+   * more than half its life is left.
    */
   ifOpen?: "replace" | "keep";
 }
@@ -84,7 +84,7 @@ export interface SearchedItems<Criteria> extends Omit<Schemas["Searched"], "quer
   query: Required<CriteriaQuery<Criteria>>;
 }
 
-/** A page of a search. `searchId` names the stored search. */
+/** A search page. `searchId` names the stored search. */
 export interface ItemResults<C extends Catalogue> extends Omit<Schemas["SearchResults"], "query" | "items"> {
   query: Required<CriteriaQuery<C["criteria"]>>;
   items: C["item"][];
@@ -129,7 +129,7 @@ export class SiteClient<Payload = unknown, C extends Catalogue = AnyCatalogue> e
     return this.send("POST", "/session/recently-viewed", { body: { tenantId, itemId }, ...withSignal(signal) });
   }
 
-  /** Adds n of an item: to the quantity of its entry, if there is one. Throws quantity-limit if the sum would exceed max. */
+  /** Adds n to an item's quantity, or adds the item. Throws quantity-limit if the sum would exceed max. */
   add(itemId: string, n = 1, { max, tenantId, ...options }: GuardOptions & { max?: number; tenantId?: string } = {}): Promise<ItemWish> {
     return this.send("POST", "/wishlist", { body: { itemId, quantity: n, max, tenantId }, keyed: true, ...guarded(options) });
   }
@@ -141,7 +141,7 @@ export class SiteClient<Payload = unknown, C extends Catalogue = AnyCatalogue> e
 
   /**
    * Mints a handoff. Then send the guest to its redirectUrl. itemId is the payload's name, e.g. cart-1, and is consumed once: another
-   * mint voids or keeps the open handoff of the name. After the handoff was consumed, it throws handoff-consumed, with the consumed
+   * mint voids or keeps the open handoff with this name. After the handoff was consumed, it throws handoff-consumed, with the consumed
    * handoff in the error's `handoff`.
    */
   mint(tenantId: string, itemId: string, body: PayloadRequest<Payload>, { key, signal }: MintOptions = {}): Promise<Schemas["Minted"]> {

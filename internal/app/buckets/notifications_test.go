@@ -177,7 +177,7 @@ func TestProbeDestinations(t *testing.T) {
 	}
 }
 
-// TestWebhookRequests checks the bodies of a test event and of a record.
+// TestWebhookRequests checks the request bodies for a test event and a record.
 func TestWebhookRequests(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]struct {
