@@ -161,7 +161,7 @@ func (c *Client) RemoveWish(ctx context.Context, property PropertyID, guards ...
 	return c.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(property), key: NewKey()}.with(guards), nil)
 }
 
-// Mint mints a handoff to a tenant's booking site. key is the idempotency key of the attempt, e.g. from a form, so that
+// Mint mints a handoff to a tenant's booking site. key is the attempt's idempotency key, e.g. from a form, so that
 // the form mints once even if it is sent twice; with "", each call is a new attempt. If the server suspects a bot, Mint
 // solves the challenge, which takes a few milliseconds of CPU time.
 func (c *Client) Mint(ctx context.Context, tenant TenantID, property PropertyID, key string, r MintRequest) (m Minted, err error) {

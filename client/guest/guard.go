@@ -1,11 +1,11 @@
 package guest
 
-// Guard is a condition of a change to the wishlist: Match or NoneMatch. If it does not hold, nothing changes, and the
-// error has the code CodeWishlistChanged and the current tag in ETag. Read the list again, and decide again.
+// Guard is a condition for a wishlist change: Match or NoneMatch. If it does not hold, nothing changes, and the
+// error's code is CodeWishlistChanged and its ETag is the current tag. Read the list again, and decide again.
 type Guard func(*call)
 
-// Match requires that the list or entry has this entity tag: that of List for AddWish, Add, Clear and SignIn, that of the
-// entry (ItemWish.ETag) for other changes. "*" requires that the entry exists.
+// Match requires that tag is the current entity tag: the list's tag, from List, for AddWish, Add, Clear and SignIn; the
+// entry's tag (ItemWish.ETag) for other changes. "*" requires that the entry exists.
 func Match(tag string) Guard { return func(c *call) { c.ifMatch = tag } }
 
 // NoneMatch requires another entity tag. "*" requires that the entry does not exist.

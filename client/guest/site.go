@@ -34,13 +34,13 @@ type ItemWish struct {
 	ETag     string    `json:"etag"` // for Match
 }
 
-// ItemWishRequest adds an item to the wishlist, or to the quantity of its entry. ItemID is required. TenantID is required unless the profile sets the
-// tenant.
+// ItemWishRequest adds an item to the wishlist, or increases its quantity. ItemID is required. TenantID is required
+// unless the profile sets the tenant.
 type ItemWishRequest struct {
 	ItemID   string  `json:"itemId"`
 	TenantID string  `json:"tenantId,omitempty"`
 	Quantity int     `json:"quantity,omitempty"` // 0 means 1
-	Max      int     `json:"max,omitempty"`      // greatest quantity of the entry afterwards; 0 means the profile's maximum
+	Max      int     `json:"max,omitempty"`      // the entry's greatest quantity afterwards; 0 means the profile's maximum
 	Source   Source  `json:"source,omitempty"`
 	Note     *string `json:"note,omitempty"`
 }
@@ -67,13 +67,13 @@ type PayloadRequest[P any] struct {
 	IfOpen   IfOpen          `json:"ifOpen,omitempty"` // "": Replace
 }
 
-// IfOpen says what Site.Mint does if the handoff of the name is open.
+// IfOpen decides how Site.Mint treats an open handoff with the same name.
 type IfOpen string
 
-// Values of IfOpen.
+// IfOpen values.
 const (
 	Replace IfOpen = "replace" // void it, and mint another
-	Keep    IfOpen = "keep"    // return it, if it has the same content and browser and more than half of its life left; otherwise replace it
+	Keep    IfOpen = "keep"    // return it, if content and browser are the same and more than half its life is left; otherwise replace it
 )
 
 // ItemHandoff is a handoff that the session minted.
@@ -147,7 +147,7 @@ func (s *Site[P]) List(ctx context.Context) (all []ItemWish, tag string, err err
 	return p.Items, tag, err
 }
 
-// Add adds n of an item to the wishlist: to the quantity of its entry, if there is one. The error has the code
+// Add adds n to an item's quantity, or adds the item to the wishlist. The error's code is
 // CodeQuantityLimit if the quantity would exceed the profile's maximum. The guards are about the list.
 func (s *Site[P]) Add(ctx context.Context, item string, n int, guards ...Guard) (ItemWish, error) {
 	return s.AddWish(ctx, ItemWishRequest{ItemID: item, Quantity: n}, guards...)
@@ -169,9 +169,9 @@ func (s *Site[P]) RemoveWish(ctx context.Context, item string, guards ...Guard) 
 	return s.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(item), key: NewKey()}.with(guards), nil)
 }
 
-// Mint mints a handoff to a tenant's site. item is the name of the payload, e.g. cart-1, and is consumed once: another
-// Mint voids or keeps the open handoff of the name, as r.IfOpen says, and after the handoff was consumed, it fails with
-// CodeHandoffConsumed, and Problem.Handoff of the Error is the consumed handoff. key is as in Client.Mint.
+// Mint mints a handoff to a tenant's site. item is the payload's name, e.g. cart-1, and is consumed once. Another
+// Mint voids or keeps the open handoff with this name, as r.IfOpen says. After the handoff was consumed, Mint fails with
+// CodeHandoffConsumed, and the Error's Problem.Handoff is the consumed handoff. key is as in Client.Mint.
 func (s *Site[P]) Mint(ctx context.Context, tenant TenantID, item, key string, r PayloadRequest[P]) (m Minted, err error) {
 	return m, s.do(ctx, mint(tenant, item, key, r), &m)
 }
@@ -239,7 +239,7 @@ type Sold struct {
 	Quantity int    `json:"quantity,omitempty"` // 0: the whole entry
 }
 
-// RemoveItems takes the sold items of a consumed handoff out of the guest's list, e.g. after the payment. Entries that the
+// RemoveItems removes a consumed handoff's sold items from the guest's list, e.g. after the payment. Entries that the
 // guest added after the mint stay, and so does the rest of a larger quantity. Each handoff removes items once: a repeated
 // call returns the same result, and other items fail with CodeItemsRemoved.
 func (r *SiteReceiver[P]) RemoveItems(ctx context.Context, handoff HandoffID, items []Sold) (n RemovedItems, err error) {

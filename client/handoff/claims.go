@@ -45,7 +45,7 @@ const (
 	MaxToken = 1024 // bytes
 
 	maxText   = 64  // characters in a text claim
-	maxItem   = 256 // bytes of UTF-8 in an item ID
+	maxItem   = 256 // an item ID's bytes in UTF-8
 	maxPeople = 99  // guests or rooms
 	digest    = 32  // bytes
 	dateForm  = time.DateOnly

@@ -108,7 +108,7 @@ func (s *Signer) payload(c *Claims) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // an item ID of 256 "&" would exceed MaxJWT
+	e.SetEscapeHTML(false) // an item ID with 256 "&" would exceed MaxJWT
 	if err := e.Encode(j); err != nil {
 		return nil, err
 	}

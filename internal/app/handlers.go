@@ -77,8 +77,8 @@ func (a *App) mainHandler() http.Handler {
 	})
 }
 
-// writeRootError answers browsers with a page, and programs with JSON. The path of a service that a setting turned off
-// gets the reason.
+// writeRootError answers browsers with a page, and programs with JSON. If a setting turned the path's service off, the
+// error is the reason.
 func (a *App) writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	if s, off := a.offAt(r.URL.Path); errcode.Is(err, errcode.NotFound) && off != "" {
 		sendError(w, http.StatusNotFound, "no such path: "+s+" is off, because "+off)
@@ -95,7 +95,7 @@ func (a *App) writeRootError(w http.ResponseWriter, r *http.Request, err error) 
 	dockerflow.WriteError(w, r, err)
 }
 
-// offAt finds the service whose protocol has a path, and that a setting other than its own turned off.
+// offAt finds the service that serves a path and is off for a reason that whyOff knows.
 func (a *App) offAt(path string) (name, why string) {
 	for _, s := range a.cfg.Services {
 		for _, own := range append([]string{"/" + s.Name}, s.ProtocolPaths...) {

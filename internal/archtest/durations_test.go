@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 )
 
-// otherParsers are the ways around durations.Parse: a person who may write 90d in one place writes it everywhere.
+// otherParsers bypass durations.Parse. A user who may write 90d for one setting expects it to work for all.
 var otherParsers = []string{"time.ParseDuration", "f.DurationVar", "flags.DurationVar", "flags.Duration"}
 
 // TestOneDurationParser checks that settings, flags and forms take the same durations.

@@ -23,8 +23,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Webhook is a sink that POSTs each event in a request of its own, signed as in Standard Webhooks
-// (https://www.standardwebhooks.com). A 2xx status means that the event is stored. An event in a request keeps the
+// Webhook is a sink that POSTs each event in a separate request, signed as in Standard Webhooks
+// (https://www.standardwebhooks.com). A 2xx status means that the event is stored. Separate requests keep the
 // message's ID and body the same in all attempts, also after a restart: a batch would change with the events that
 // wait.
 type Webhook struct {
@@ -38,7 +38,7 @@ type Webhook struct {
 	Wait time.Duration
 
 	// Encode returns an event's body and content type; nil means a CloudEvents event with the member timestamp, so that it
-	// also has the members that Standard Webhooks recommends: type, timestamp and data.
+	// contains all members that Standard Webhooks recommends: type, timestamp and data.
 	Encode func(e *outbox.Event) (body []byte, contentType string, err error)
 }
 
@@ -48,7 +48,7 @@ const (
 	// webhookWait is in the range that Standard Webhooks recommends, 15 to 30 seconds.
 	webhookWait = 15 * time.Second
 
-	// webhookRequests is the number of concurrent requests to a webhook. Events with the same key follow each other.
+	// webhookRequests limits concurrent requests to a webhook. Events with the same key follow each other.
 	webhookRequests = 16
 )
 
@@ -138,8 +138,8 @@ func (w *Webhook) send(ctx context.Context, e *outbox.Event) error {
 	return nil
 }
 
-// messageID returns the event's ID, or a hash of an ID that contains other characters: the signed text separates its
-// parts by dots.
+// messageID returns the event's ID, or its hash unless the event is named and the ID is free of dots: the signed text
+// separates its parts by dots.
 func (w *Webhook) messageID(e *outbox.Event) string {
 	m := ToMessage(w.Source, e)
 	if e.Name != "" && !strings.Contains(m.ID, ".") {

@@ -35,7 +35,7 @@ type attempt struct {
 	Body    string            `json:"body"`
 }
 
-// receiver is a webhook that keeps attempts. answer, if set, returns the status of an attempt, by number from 0.
+// receiver is a webhook that keeps attempts. answer, if set, returns the status for the n-th attempt, from 0.
 type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -98,7 +98,7 @@ func publishFourTimes(t *testing.T, e outbox.Event) []attempt {
 	}
 	h.answer = func(n int, r *http.Request) int {
 		if n == 1 {
-			<-r.Context().Done() // answers after the sender has given up
+			<-r.Context().Done() // answers after the sender gave up
 		}
 		return []int{http.StatusServiceUnavailable, http.StatusNoContent, http.StatusNoContent, http.StatusNoContent}[n]
 	}

@@ -32,7 +32,7 @@ type KeyLimits struct {
 	Rights   []Right        `json:"rights,omitempty"`   // empty for all
 	Networks []netip.Prefix `json:"networks,omitempty"` // client addresses; empty for all
 
-	// Version2 accepts Signature Version 2 in links and forms although the key has limits. It is no limit.
+	// Version2 accepts Signature Version 2 in links and forms although the key is limited. It is not a limit.
 	Version2 bool `json:"version2,omitempty"`
 }
 

@@ -310,7 +310,7 @@ func (s *Service) CompleteUpload(ctx context.Context, u UploadKey, c Completion)
 // verifiers is the number of parts that verifyParts reads at once.
 const verifiers = 16
 
-// verifyParts returns a *PartError if the body of a listed part cannot be read: a restore brought the row back, but not the
+// verifyParts returns a *PartError if a listed part's body cannot be read: a restore brought the row back, but not the
 // body. It reads the first chunk of each body.
 func (s *Service) verifyParts(ctx context.Context, u UploadKey, list []PartRef) error {
 	listed := map[int]string{} // entity tags

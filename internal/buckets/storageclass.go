@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// StorageClass is a name that a client gave an object, as in S3. All bodies are stored alike, so it has no effect. The zero
+// StorageClass is an object's class in S3, which its writer chose. All bodies are stored alike, so it has no effect. The zero
 // value is STANDARD.
 type StorageClass string
 
 const standard = "STANDARD"
 
-// storageClasses are the other classes of S3 whose objects can be read at once. In archives, such as GLACIER, a client
+// storageClasses are the other S3 classes whose objects can be read at once. In archives, such as GLACIER, a client
 // must restore an object before it can read it, so these are refused.
 var storageClasses = []StorageClass{"STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "REDUCED_REDUNDANCY"}
 

@@ -53,7 +53,7 @@ var (
 	ErrPartTooSmall = errcode.New(errcode.Invalid, "every part except the last must be at least 5 MiB")
 )
 
-// PartError is ErrPart or ErrPartTooSmall for a part of a completion.
+// PartError is ErrPart or ErrPartTooSmall for a part in a completion.
 type PartError struct {
 	Err    error
 	Number int
@@ -62,7 +62,7 @@ type PartError struct {
 	Least  int64  // minimum bytes; only for ErrPartTooSmall
 }
 
-// Error returns the text of Err.
+// Error returns Err's text.
 func (e *PartError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.

@@ -1,4 +1,4 @@
-// Package durations parses and formats the durations of settings, flags, operations and console forms.
+// Package durations parses and formats durations in settings, flags, operations and console forms.
 package durations
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Day has 24 hours, also if the clocks change.
+// Day is 24 hours, even if the clocks change.
 const Day = 24 * time.Hour
 
 // Expected describes a valid text, for error messages.
@@ -18,7 +18,7 @@ const Expected = "a duration with a unit, e.g. 30s, 2h, 90d or 2w"
 var errInvalid = errors.New("expected " + Expected)
 
 // Parse parses a text as time.ParseDuration does, with the additional units d (days) and w (weeks): 90d, 2w, 1.5d, 1w2d12h.
-// 0 needs no unit. The error says what is expected and does not quote the text.
+// 0 needs no unit. The error contains Expected and does not quote the text.
 func Parse(text string) (time.Duration, error) {
 	var hours strings.Builder
 	for rest := text; rest != ""; {

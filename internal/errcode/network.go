@@ -100,7 +100,7 @@ func certificateFix(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "the authority of the certificate is unknown to this machine: add it to the system's certificates, or name its file in SSL_CERT_FILE"
 	}
-	// crypto/tls reports an alert of the other side as such an error; tls.AlertError is for QUIC only.
+	// crypto/tls reports the other side's alert as such an error; tls.AlertError is for QUIC only.
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
 		return "the other side refuses the TLS connection (" + alert.Err.Error() + "): compare its TLS versions, and look at its log"
 	}

@@ -9,21 +9,21 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Guard is the condition of a change (RFC 9110, section 13.1): the change happens only if the list or entry that it
-// changes has the expected entity tag. The store checks it in the transaction of the change, after Begin: a repeated
-// request gets its answer even if the tag has changed since. The zero value always holds.
+// Guard is the condition for a change (RFC 9110, section 13.1): the change happens only if the entity tag of the list or
+// entry matches. The store checks it in the change's transaction, after Begin: a repeated request gets its first answer
+// even if the tag changed since. The zero value always holds.
 type Guard struct {
-	Match     *Tags // If-Match: nil, or the current tag is one of these
-	NoneMatch *Tags // If-None-Match: nil, or the current tag is none of these
+	Match     *Tags // If-Match: nil, or it must contain the current tag
+	NoneMatch *Tags // If-None-Match: nil, or it must not contain the current tag
 }
 
-// Tags are the entity tags of a condition.
+// Tags are a condition's entity tags.
 type Tags struct {
 	Any  bool     // any tag: the list or entry exists
 	Tags []string // without quotes
 }
 
-// match reports whether tag is one of these. tag is "" if there is no entry.
+// match reports whether t contains tag. tag is "" if there is no entry.
 func (t *Tags) match(tag string) bool {
 	return tag != "" && (t.Any || slices.Contains(t.Tags, tag))
 }
@@ -49,7 +49,7 @@ func (e *ChangedError) Error() string { return ErrChanged.Error() }
 
 func (e *ChangedError) Unwrap() error { return ErrChanged }
 
-// Tag returns the entity tag of an entry, which every change of the entry changes. It is "" unless the entry is live.
+// Tag returns an entry's entity tag, which every change to the entry changes. It is "" unless the entry is live.
 func (w *Wish) Tag() string {
 	if !w.isLive() {
 		return ""
@@ -57,13 +57,13 @@ func (w *Wish) Tag() string {
 	return tagOf(*w)
 }
 
-// ListTag returns the entity tag of a wishlist, which every change of its entries changes. live is the whole list, in the
-// order of Store.Wishes. An empty list has a tag, too: every session has a list.
+// ListTag returns a wishlist's entity tag, which every change to its entries changes. live is the whole list, in
+// Store.Wishes order. An empty list has a tag, too: every session has a list.
 func ListTag(live []Wish) string { return tagOf(append([]Wish{}, live...)) } // nil is the same list as an empty slice
 
-// tagOf hashes a value. Equal content has equal tags: a change that was undone needs no new decision of the client.
+// tagOf hashes a value. Equal content means equal tags: if a change was undone, the client need not decide again.
 func tagOf(value any) string {
 	h := sha256.New()
-	_ = json.NewEncoder(h).Encode(value) // strings, numbers and times always have an encoding
+	_ = json.NewEncoder(h).Encode(value) // strings, numbers and times can always be encoded
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
 }

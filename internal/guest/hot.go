@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Hot is session and request state that may be lost. Missing state is not an error. While the store is unavailable, methods return errcode.Unavailable, after which the operation may have had its effect; see
-// Degraded.Without.
+// Hot is session and request state that may be lost. Missing state is not an error. While the store is unavailable,
+// methods return errcode.Unavailable, even if the operation took effect; see Degraded.Without.
 //
 // Methods are safe for concurrent use. They neither change nor keep slices in parameters. Slices in results may be
 // shared: callers must not change them.

@@ -34,7 +34,7 @@ func TestParseItem(t *testing.T) {
 	}
 }
 
-// TestItemKeys checks that different IDs have different keys: bytes are compared, without normalization or case folding.
+// TestItemKeys checks that different IDs map to different keys: bytes are compared, without normalization or case folding.
 func TestItemKeys(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}

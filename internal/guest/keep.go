@@ -9,19 +9,19 @@ import (
 )
 
 // A server with an embedded database keeps its hot state in memory, and the sessions and searches in it also in the
-// database: Repair writes those that changed, and RestoreHot reads them at the next start. All other hot state is a
-// copy of the database, or begins anew without harm.
+// database: Repair writes those that changed, and RestoreHot reads them at the next start. All other hot state is
+// read from the database again, or may begin anew.
 
 // HotState is a session or a search as HotKeeper encodes it.
 type HotState struct {
 	Session ID // the session itself, or the search's session
-	ID      ID // of the session or the search
+	ID      ID // the session's or the search's ID
 	State   []byte
 	Expires time.Time // in microseconds
 }
 
 // HotChanges are differences between hot state and HotStore. Dropped sessions come first: a session in both lists was
-// dropped, and has new state.
+// dropped, and then got new state.
 type HotChanges struct {
 	Dropped []ID // sessions, with all their searches
 	Changed []HotState
@@ -30,7 +30,7 @@ type HotChanges struct {
 
 // HotKeeper is hot state in memory that outlives its process in a HotStore. It is safe for concurrent use.
 type HotKeeper interface {
-	// TakeChanges returns changes since the last call, with about maxBytes of state, and at least a single state. Use by
+	// TakeChanges returns changes since the last call: about maxBytes, but at least one state. Use by
 	// itself is a change at most once a day, and none in sessions that never had preferences, attributes or lists.
 	TakeChanges(maxBytes int) HotChanges
 
@@ -46,18 +46,18 @@ type HotKeeper interface {
 }
 
 // ErasedHot is a session that was cleared or erased, perhaps by another process, such as a command. A process with a
-// copy of its hot state deletes it, too.
+// copy in memory deletes it, too.
 type ErasedHot struct {
 	Session [32]byte  // ID.Hash: an erasure leaves no ID
 	Answers []string  // composite keys
 	Until   time.Time // identifies the erasure, if the session is erased again
 }
 
-// Hash returns the SHA-256 of an ID.
+// Hash returns an ID's SHA-256.
 func (id ID) Hash() [32]byte { return sha256.Sum256([]byte(id)) }
 
 // HotStore stores hot state for HotKeeper. Store.Clear and Store.Erase delete a session's state in their transaction,
-// and note the session as erased: until the note is deleted, no state of the session can be stored.
+// and note the session as erased: until the note is deleted, the session's state cannot be stored.
 type HotStore interface {
 	// KeptHot reads up to limit states after the expiry and ID in after, ordered by expiry and ID. The zero value starts
 	// at the beginning.
@@ -66,7 +66,7 @@ type HotStore interface {
 	// ErasedHot returns up to limit erased sessions.
 	ErasedHot(ctx context.Context, limit int) ([]ErasedHot, error)
 
-	// KeepHot applies changes in a transaction, and then deletes the notes of erased sessions. Changed states of sessions
+	// KeepHot applies changes in a transaction, and then deletes the erased sessions' notes. Changed states of sessions
 	// that were noted before are left out.
 	KeepHot(ctx context.Context, c HotChanges, erased []ErasedHot) error
 }
@@ -146,7 +146,7 @@ func (s *Service) keep(ctx context.Context, c HotChanges) (more bool, err error)
 	if err := s.opts.Kept.KeepHot(ctx, c, erased); err != nil {
 		return false, err
 	}
-	// A session that was erased and used again has new state, which the next call stores.
+	// If a session was erased and used again, the next call stores its new state.
 	again := slices.DeleteFunc(c.Changed, func(h HotState) bool { _, noted := gone[h.Session.Hash()]; return !noted })
 	s.opts.Keeper.PutBack(HotChanges{Changed: again})
 	return c.More || len(erased) == keepErased, nil

@@ -56,17 +56,17 @@ func begin(t testing.TB, store backend.Store, c *clock.Manual) *embedded {
 	return e
 }
 
-// again is the server after a kill; the database may have less than the memory.
+// again returns the server after a kill; its database may lack the memory's last changes.
 func (e *embedded) again(t testing.TB) *embedded {
 	t.Helper()
 	return begin(t, e.store.Store, e.clock)
 }
 
-// hotValue is a value of hot state. set changes it, and get returns a text that is not "" while it is set.
+// hotValue is a hot state value. set changes it, and get returns a text that is not "" while it is set.
 type hotValue struct {
 	name    string
-	methods []string // of backend.Hot
-	kept    bool     // else it is a copy of the database, or begins anew without harm
+	methods []string // in backend.Hot
+	kept    bool     // else it is read from the database again, or may begin anew
 	set     func(t suite.TB, e *embedded, id guest.ID)
 	get     func(t suite.TB, e *embedded, id guest.ID) string
 }
@@ -215,10 +215,10 @@ func onlyKept(all map[string]string) map[string]string {
 	return kept
 }
 
-// TestKeptHotValues checks that hotValues has every method of hot state, so that a new value says whether it is kept.
+// TestKeptHotValues checks that hotValues contains every hot state method, so that a new value declares whether it is kept.
 func TestKeptHotValues(t *testing.T) {
 	t.Parallel()
-	named := []string{"DropSession", "Ping"} // neither sets nor reads a value of its own
+	named := []string{"DropSession", "Ping"} // do not set or read a value
 	for _, v := range hotValues {
 		named = append(named, v.methods...)
 	}
@@ -229,9 +229,8 @@ func TestKeptHotValues(t *testing.T) {
 	}
 }
 
-// TestHotStateAfterAStop sets every value of hot state. After a stop, and after a kill that follows a step of Repair, a
-// new process has those that are kept; a change after the step ends with the process. Processes then go on to change the
-// restored values.
+// TestHotStateAfterAStop sets every hot state value. After a stop, and after a kill that follows a Repair step, a
+// new process restores the kept values; a change after the step is lost. Later processes change the restored values.
 func TestHotStateAfterAStop(t *testing.T) {
 	t.Parallel()
 	e := begin(t, newStore(t), clock.NewManual(start))

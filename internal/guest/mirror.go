@@ -84,7 +84,7 @@ func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]
 	return pageOf(all, after, limit), err
 }
 
-// TaggedWishes is Wishes with the entity tag of the whole list.
+// TaggedWishes is Wishes with the whole list's entity tag.
 func (s *Service) TaggedWishes(ctx context.Context, id ID, after *Wish, limit int) (page []Wish, tag string, err error) {
 	all, err := s.allWishes(ctx, id)
 	if err != nil {

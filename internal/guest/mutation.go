@@ -17,7 +17,7 @@ type Mutation struct {
 	Trace   Trace    // goes to events
 	Profile *Profile // nil: Hotel; shared, so nobody changes it
 
-	Guard Guard // condition of a change to the wishlist; the zero value always holds
+	Guard Guard // condition for a wishlist change; the zero value always holds
 
 	Denied error // refuses the request unless it is a repeat; nil: allowed
 

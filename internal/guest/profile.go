@@ -51,7 +51,7 @@ func (p *Profile) EventType(kind string) string {
 	return p.Types + kind
 }
 
-// MaxItem is the maximum length of an item ID, in bytes of UTF-8.
+// MaxItem is an item ID's maximum length, in UTF-8 bytes.
 const MaxItem = 256
 
 const expectedItem = "expected 1 to 256 bytes of printable UTF-8, without control characters, and not . or .., which URLs cannot contain"
@@ -62,7 +62,7 @@ const (
 	zeroWidthJoiner    = '\u200d'
 )
 
-// isItem reports whether text is a text item ID. IDs are compared byte by byte: two normalization forms of a text are
+// isItem reports whether text is a text item ID. IDs are compared byte by byte: a text's normalization forms are
 // two IDs. "." and ".." are refused because browsers resolve these segments in a path, even if they are escaped
 // (https://url.spec.whatwg.org/#double-dot-path-segment).
 func isItem(text string) bool {
@@ -107,10 +107,10 @@ func (p *Profile) maxQuantity() int {
 // checkQuantity returns FieldErrors for a quantity outside the profile's range.
 func (p *Profile) checkQuantity(n int) error { return p.checkRange(n, "quantity") }
 
-// checkMost returns FieldErrors for the limit of a request outside the profile's range.
+// checkMost returns FieldErrors for a request's limit outside the profile's range.
 func (p *Profile) checkMost(n int) error { return p.checkRange(n, "max") }
 
-// checkRange returns FieldErrors for a member outside the profile's range of quantities.
+// checkRange returns FieldErrors for a member outside the profile's quantity range.
 func (p *Profile) checkRange(n int, member string) error {
 	maximum := p.maxQuantity()
 	if n < min(maximum, 1) || n > maximum {

@@ -187,7 +187,7 @@ func TestCompositeKey(t *testing.T) {
 func TestAddQuantity(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		has, adds, most int // has is 0 without a live entry
+		has, adds, most int // has: the live entry's quantity, or 0
 		want            int // 0: refused
 	}{
 		"new": {0, 2, 99, 2}, "new, at the limit": {0, 5, 5, 5}, "new, beyond the limit": {0, 6, 5, 0}, "more": {1, 2, 99, 3}, "to the limit": {3, 2, 5, 5},

@@ -14,16 +14,16 @@ type SoldItem struct {
 	Quantity int // 0: the whole entry
 }
 
-// RemoveSold is a request to take sold items out of a session's list.
+// RemoveSold is a request to remove sold items from a session's list.
 type RemoveSold struct {
 	Mutation
-	Tenant string     // of the entries; other tenants' entries stay
+	Tenant string     // the entries' tenant; other tenants' entries stay
 	Items  []SoldItem // each item once
 	Until  time.Time  // entries that were added later stay
 	Events []ID       // one per item
 }
 
-// RemovedSold is the result of RemoveSold: numbers of entries.
+// RemovedSold is the result of RemoveSold, in entries.
 type RemovedSold struct {
 	Removed int `json:"removed"`
 	Reduced int `json:"reduced"` // entries with a larger quantity than sold: the rest stays
@@ -49,7 +49,7 @@ func (s *RemoveSold) Decide(i int, existing Wish, now time.Time, r *RemovedSold)
 	return next, e, err
 }
 
-// RemoveSold takes sold items out of a list. The caller has validated the request.
+// RemoveSold removes sold items from a list. The caller validates the request.
 func (s *Service) RemoveSold(ctx context.Context, r RemoveSold) (Once[RemovedSold], error) {
 	r.Events = make([]ID, len(r.Items))
 	for i := range r.Events {

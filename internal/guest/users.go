@@ -24,8 +24,8 @@ const MaxUser = 128
 // ExpectedUser describes a valid user ID in errors.
 var ExpectedUser = fmt.Sprintf("expected 1 to %d printable ASCII characters without spaces", MaxUser)
 
-// UserProblem returns the rule that a user ID breaks, as the rest of a sentence that begins with its name; "" if it breaks
-// none. It does not quote the ID, because errors are logged.
+// UserProblem returns the rule that a user ID breaks, as the rest of a sentence that begins with its name, or "" for a
+// valid ID. It does not quote the ID, because errors are logged.
 func UserProblem(s string) string {
 	if s == "" {
 		return "is empty"

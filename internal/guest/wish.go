@@ -59,7 +59,7 @@ func (w *Wish) isLive() bool { return w.ID != "" && w.Removed.IsZero() }
 type AddWish struct {
 	Mutation
 	Wish  Wish // with a new ID, without times; its quantity is added to a live entry's
-	Most  int  // greatest quantity of the entry afterwards
+	Most  int  // the entry's greatest quantity afterwards
 	Event ID   // ID for the event
 }
 
@@ -82,7 +82,7 @@ type AddedWish struct {
 	Wish    Wish        `json:"wish,omitzero"` // zero if Err is not nil
 
 	// set for TooManyWishes
-	Quantity int `json:"quantity,omitempty"` // what the quantity would be
+	Quantity int `json:"quantity,omitempty"` // the refused quantity
 	Most     int `json:"most,omitempty"`
 }
 
@@ -106,8 +106,8 @@ func (a *AddedWish) Err() error {
 	return nil
 }
 
-// Decide adds an entry, revives a removed entry under its old ID, or adds to the quantity of a live entry, whose other
-// members stay. existing is the session's row for the item, with an empty ID if missing; live counts live entries. If e has
+// Decide adds an entry, revives a removed entry under its old ID, or increases a live entry's quantity and keeps its other
+// members. existing is the session's row for the item, with an empty ID if missing; live counts live entries. If e has
 // an ID, the store writes the entry and the event.
 func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e Event, err error) {
 	switch {
@@ -129,7 +129,7 @@ func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e
 	return AddedWish{Outcome: WishAdded, Wish: w}, e, err
 }
 
-// increase adds to the quantity of a live entry. Without quantities, adding again has no effect.
+// increase adds to a live entry's quantity. Without quantities, adding again has no effect.
 func (a *AddWish) increase(w Wish, now time.Time) (r AddedWish, e Event, err error) {
 	if a.Wish.Quantity == 0 {
 		return AddedWish{Outcome: WishKept, Wish: w}, e, nil

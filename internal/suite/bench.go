@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkRows measures writes, on 16 goroutines, in a table that grows from 10,000 to 10,000,000 rows. fill stores 100
-// records for a new owner; write overwrites one of them. The writes are spread over at most 2,000 of the owners. Only
+// records for a new owner; write overwrites a record. The writes are spread over at most 2,000 owners. Only
 // selected sizes are filled, e.g. `-bench Rows/1000000$`.
 func BenchmarkRows(b *testing.B, fill func(owner int) error, write func(ctx context.Context, owner, record int) error) {
 	b.Helper()

@@ -45,7 +45,7 @@ func TestGuestHotStateAfterARestart(t *testing.T) {
 		want(http.StatusOK, http.MethodGet, "/session/history", "", "", id)
 		want(http.StatusOK, http.MethodGet, "/search/"+id, "", "", id)
 	}
-	for range 2 { // also what was restored is kept
+	for range 2 { // restored state is kept, too
 		s.Signal(syscall.SIGTERM)
 		<-s.Ended
 		s = binary.Start(t, data, enabled)

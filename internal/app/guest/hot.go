@@ -24,7 +24,7 @@ type hot struct {
 	keeps  bool       // memory is also in the database
 }
 
-// keeping is the store of an embedded database, which only this process uses while it serves. Processes that share a
+// keeping is an embedded database's store, which only this process uses while it serves. Processes that share a
 // database on a server share their hot state in Redis: a copy in the database would be a second truth for each process.
 type keeping interface {
 	guest.HotStore

@@ -110,7 +110,7 @@ func (p *parts) start(ctx context.Context, stop func() error) func() error {
 		all.Wait()
 		last, end := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 		defer end()
-		// Requests only note these in memory. The context of the server has ended, so this needs its own.
+		// Requests only note these in memory. The server's context is done, so this needs another.
 		return errors.Join(err, p.guests.FlushSeen(last), p.guests.KeepHot(last), p.telemetry.Flush(last), p.handoffs.FlushRefusals(last))
 	}
 }

@@ -34,7 +34,7 @@ type chunkReader struct {
 	provided string    // signature of the current chunk
 	left     int64     // bytes left in the chunk
 	budget   int64     // object bytes that further chunks may announce
-	maxSize  int64     // of the object
+	maxSize  int64     // object size limit
 	sums     []checksum.Checksum
 	err      error
 }
@@ -46,7 +46,7 @@ func newChunkReader(r io.Reader, d declared, maxSize int64) *chunkReader {
 		reader.budget = d.size
 	}
 	if d.mode.hasSignatures() {
-		chain := *d.chain // each body begins at the signature of the request
+		chain := *d.chain // each body begins at the request's signature
 		reader.chain, reader.hash = &chain, sha256.New()
 	}
 	return reader

@@ -12,7 +12,7 @@ import (
 const awsChunked = "aws-chunked"
 
 // Coding is how a request transfers its object: as it is, or in chunks, maybe with checksums in a trailer. Only the
-// STREAMING- modes of x-amz-content-sha256 mean chunks.
+// STREAMING- modes in x-amz-content-sha256 mean chunks.
 type Coding struct {
 	payload
 	request  Request
@@ -57,12 +57,12 @@ func (c Coding) Body(body io.Reader, o BodyOptions) (*Body, error) {
 // server would store chunk framing as content, or verify less than the client expects. So every contradiction is an
 // error.
 //
-// Amazon's documents show only consistent headers. S3's errors for others are quoted in issues of versitygw: 2400
+// Amazon's documents show only consistent headers. S3's errors for other headers are quoted in versitygw issues: 2400
 // (aws-chunked and UNSIGNED-PAYLOAD), 1656 (a length that is not a number) and 1600 (an announced trailer is absent).
 func (r Request) coding(p payload, c *chain) (Coding, error) {
 	d := Coding{payload: p, request: r, chain: c, size: r.ContentLength}
 	if value, ok := r.header("x-amz-content-sha256"); ok {
-		// A presigned URL may have another value in its query.
+		// A presigned URL's query may contain another value.
 		if other, err := parsePayload(value); err != nil || other != p {
 			return d, contradiction("x-amz-content-sha256", value, "the x-amz-content-sha256 header contradicts the request's payload mode")
 		}
@@ -97,7 +97,7 @@ func (r Request) coding(p payload, c *chain) (Coding, error) {
 	return d, nil
 }
 
-// hasLength reports whether the request has a Content-Length. net/http sets ContentLength to 0 if there is neither this
+// hasLength reports whether the request contains a Content-Length. net/http sets ContentLength to 0 if there is neither this
 // header nor Transfer-Encoding.
 func (r Request) hasLength() bool { return r.ContentLength > 0 || len(r.Header["Content-Length"]) > 0 }
 

@@ -27,7 +27,7 @@ const (
 	TimeTooSkewed      // (RequestTime, ServerTime)
 	NotYetValid        // presigned URL with a date in the future
 	Expired            // presigned URL (Lifetime for version 4, Expires, ServerTime)
-	ExpiresTooLate     // presigned URL of Signature Version 2 (Expires, ServerTime)
+	ExpiresTooLate     // presigned URL, Signature Version 2 (Expires, ServerTime)
 	UnknownKey         // (AccessKeyID)
 	Mismatch           // (AccessKeyID, Signature, StringToSign, CanonicalRequest; Headers if a signed header is missing)
 	MissingLength
@@ -121,9 +121,9 @@ type Error struct {
 	CanonicalRequest                 string // of the request only
 	RequestTime, ServerTime, Expires time.Time
 	Headers                          []string
-	Lifetime                         time.Duration // of a presigned URL
+	Lifetime                         time.Duration // presigned URL's lifetime
 	Expected, Computed               string        // digests, sizes in bytes, or a contradicting header and its value
-	Field                            string        // of a form
+	Field                            string        // form field
 }
 
 func (e *Error) Error() string {

@@ -48,7 +48,7 @@ func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, loo
 	return &Form{AccessKeyID: c.keyID, Region: c.region, Time: c.time, Policy: policy}, nil
 }
 
-// currentPolicy parses a policy document that has not expired. signature names the fields that sign it.
+// currentPolicy parses an unexpired policy document. signature names the fields that sign it.
 func (v *Verifier) currentPolicy(text string, signature []string) (Policy, error) {
 	p, err := ParsePolicy(text)
 	if err != nil {

@@ -18,7 +18,7 @@ var (
 	version4Fields = []string{"x-amz-signature"}
 )
 
-// version2Parameters are the parameters that a link may have, because its string to sign contains them. Version 2 signs
+// version2Parameters are the parameters that a link may contain, because its string to sign contains them. Version 2 signs
 // more, e.g. acl and uploads: such links are refused, as only the main operations need links.
 var version2Parameters = []string{
 	"response-cache-control", "response-content-disposition", "response-content-encoding", "response-content-language",
@@ -28,7 +28,7 @@ var version2Parameters = []string{
 // version2 is a parsed link.
 type version2 struct {
 	expires, signature string            // as sent
-	signed             map[string]string // version2Parameters that the link has, decoded
+	signed             map[string]string // version2Parameters in the link, decoded
 	headers            map[string]string // x-amz-* headers, in lower case, from the request and from the query
 	md5, contentType   string
 }
@@ -43,9 +43,8 @@ func keyOfVersion2(params []parameter) (string, error) {
 	return "", refuse(MalformedQuery, "AWSAccessKeyId is not a valid access key")
 }
 
-// verifyVersion2 verifies a link. Its string to sign leaves out the host and most of the query. So the link must not
-// have a parameter that the string leaves out, and the caller must not let the host decide what the link means, beyond
-// Request.HostBucket.
+// verifyVersion2 verifies a link. Its string to sign leaves out the host and most parameters. So verifyVersion2
+// refuses these parameters, and the caller must not let the host change the link's meaning, beyond Request.HostBucket.
 func (v *Verifier) verifyVersion2(ctx context.Context, r Request, params []parameter, keyID string, lookup Lookup) (*Signed, error) {
 	if !v.Version2 {
 		return nil, errNoVersion2()
@@ -94,7 +93,7 @@ func errNoVersion2() error {
 	return refuse(Unsupported, "Signature Version 2 is switched off on this server: sign with version 4 (%s)", algorithm)
 }
 
-// parseVersion2 returns the link's parameters, each of which may occur once. boto3 repeats signed headers in the query.
+// parseVersion2 returns the link's parameters. Each may occur once. boto3 repeats signed headers in the query.
 func (r Request) parseVersion2(params []parameter) (l version2, err error) {
 	l.signed, l.headers = map[string]string{}, r.version2Headers()
 	var ok1, ok2 bool
@@ -192,7 +191,7 @@ func (v *Verifier) checkExpires(text string) error {
 }
 
 // stringToSign is from "Signing and authenticating REST requests (AWS signature version 2)". resource is the path as
-// sent, after the bucket of the host.
+// sent, after the host's bucket.
 func (l *version2) stringToSign(method, resource string) string {
 	var b strings.Builder
 	b.WriteString(method + "\n" + l.md5 + "\n" + l.contentType + "\n" + l.expires + "\n")

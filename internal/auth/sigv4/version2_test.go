@@ -13,11 +13,11 @@ import (
 	"holdfast/internal/auth/sigv4"
 )
 
-// linkEnds is the Expires of exampleLink.
+// linkEnds is exampleLink's Expires.
 var linkEnds = time.Unix(1175139620, 0)
 
-// exampleLink is from "Signing and authenticating REST requests (AWS signature version 2)", with the bucket of an older
-// edition. The bucket has another name today, but the signature stayed.
+// exampleLink is from "Signing and authenticating REST requests (AWS signature version 2)", with the bucket from an older
+// edition: today's edition renames the bucket, but shows the old signature.
 func exampleLink() sigv4.Request {
 	return sigv4.Request{
 		Method: "GET", Host: "johnsmith.s3.amazonaws.com", HostBucket: "johnsmith", Header: http.Header{},
@@ -54,7 +54,7 @@ func TestVersion2Example(t *testing.T) {
 	}
 }
 
-// presign2 signs a request as of linkEnds.
+// presign2 signs a request that expires at linkEnds.
 func presign2(t *testing.T, method, target, bucket string, lines ...string) sigv4.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+strings.Trim(bucket+".s3.test", ".")+target, nil)
@@ -66,7 +66,7 @@ func presign2(t *testing.T, method, target, bucket string, lines ...string) sigv
 	return sigv4.Request{Method: method, Target: r.URL.RequestURI(), Host: r.Host, HostBucket: bucket, Header: r.Header}
 }
 
-// TestVersion2Signs accepts everything that a link may have, and refuses it after any change.
+// TestVersion2Signs accepts all parts that a link may contain, and refuses the link after any change.
 func TestVersion2Signs(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]sigv4.Request{
@@ -164,7 +164,7 @@ func replace(from, to string) func(*sigv4.Request) {
 	return func(r *sigv4.Request) { r.Target = strings.Replace(r.Target, from, to, 1) }
 }
 
-// TestVersion2OfBoto3 accepts the headers that boto3 repeats in the query, if the request has them or the query alone.
+// TestVersion2OfBoto3 accepts headers that boto3 repeats in the query, with or without the headers themselves.
 func TestVersion2OfBoto3(t *testing.T) {
 	t.Parallel()
 	r := presign2(t, "PUT", "/b/k", "", "Content-Type: text/plain", "x-amz-acl: private", "x-amz-meta-a: 1")
@@ -184,8 +184,8 @@ func TestVersion2OfBoto3(t *testing.T) {
 	}
 }
 
-// examplePolicy2 and its signature are from "Upload examples (AWS signature version 2)". The signature is by the secret
-// of an older edition.
+// examplePolicy2 and its signature are from "Upload examples (AWS signature version 2)". The signature uses the secret
+// from an older edition.
 const examplePolicy2 = `{ "expiration": "2007-12-01T12:00:00.000Z",
   "conditions": [
     {"bucket": "johnsmith"},
@@ -265,7 +265,7 @@ func TestVersion2Form(t *testing.T) {
 	}
 }
 
-// A changed query of a link with Signature Version 2 is refused unless it has the example's parameters.
+// A link with a changed query is refused, unless its parameters are the example's.
 func FuzzVersion2(f *testing.F) {
 	_, right, _ := strings.Cut(exampleLink().Target, "?")
 	f.Add(right)

@@ -1,5 +1,5 @@
 //test:unraced compiling gRPC for the race detector takes a minute
-//test:check its tests need the emulator of Pub/Sub
+//test:check its tests need the Pub/Sub emulator
 
 package pubsub_test
 

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Setting string   // as settings.CheckSink accepts it
 	Source  string   // CloudEvents source
-	Secrets []string // of a webhook; see broker.Webhook
+	Secrets []string // webhook secrets; see broker.Webhook
 	Log     *slog.Logger
 	Clock   clock.Clock
 	Memory  broker.Broker // broker for the setting "memory"

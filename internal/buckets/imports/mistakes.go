@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// errSpeaksTLS means that the endpoint has http://, but the port expects TLS.
+// errSpeaksTLS means that the endpoint begins with http://, but the port expects TLS.
 var errSpeaksTLS = errors.New("the port expects TLS")
 
 // mistakes finds errors that the user must fix, so that no attempt is repeated for them. It wraps the SDK's client.
@@ -77,8 +77,8 @@ func isAnswerOfS3(answer *http.Response) bool {
 	return err == nil && bytes.Contains(head, []byte("<Error"))
 }
 
-// isLasting reports whether a setting, or a change at the source, must end an error. Until the source has answered once,
-// its address may be wrong; afterwards it may be restarting, or a router between the machines.
+// isLasting reports whether an error lasts until somebody changes a setting or the source. Until the source has answered
+// once, its address may be wrong; afterwards the source, or a router on the way, may be restarting.
 func (m *mistakes) isLasting(err error) bool {
 	if mistakeOf(err) != "" {
 		return true

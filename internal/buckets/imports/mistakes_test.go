@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// counting counts attempts, and answers each of them.
+// counting counts attempts, and answers them with answer.
 type counting struct {
 	attempts atomic.Int32
 	do       func(r *http.Request) (*http.Response, error)
@@ -31,7 +31,7 @@ func (c *counting) Do(r *http.Request) (*http.Response, error) {
 	return c.do(r)
 }
 
-// listFrom requests the buckets of an endpoint with a client of its own; nil uses the SDK's.
+// listFrom lists an endpoint's buckets with the given HTTP client; nil uses the SDK's.
 func listFrom(t *testing.T, endpoint string, do func(r *http.Request) (*http.Response, error)) (attempts int32, err error) {
 	t.Helper()
 	s, err := NewSource(t.Context(), SourceOptions{Endpoint: endpoint, AccessKey: "a", SecretKey: "b", Parallel: 1})
@@ -51,7 +51,7 @@ func listFrom(t *testing.T, endpoint string, do func(r *http.Request) (*http.Res
 	return c.attempts.Load(), err
 }
 
-// TestMistakes checks that every error of a connection that no repetition fixes ends the import at the first attempt, with
+// TestMistakes checks that every connection error that a retry cannot fix ends the import at the first attempt, with
 // advice. The servers and errors are those that errcode.NetworkFix knows.
 func TestMistakes(t *testing.T) {
 	t.Setenv("AWS_CA_BUNDLE", "")
@@ -119,7 +119,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestTransientErrors checks that errors that pass are repeated, and those of a source that has answered before.
+// TestTransientErrors checks that the import retries after transient errors, and after all errors once the source answered.
 func TestTransientErrors(t *testing.T) {
 	t.Parallel()
 	const listing = `<?xml version="1.0"?><ListAllMyBucketsResult><Buckets><Bucket><Name>photos</Name></Bucket></Buckets></ListAllMyBucketsResult>`
@@ -205,7 +205,7 @@ func listenSilently(t *testing.T) string {
 	return listenOn(t, func(c net.Conn) {
 		defer c.Close()
 		first := make([]byte, 1)
-		if _, err := io.ReadFull(c, first); err != nil || first[0] != 0x16 { // the type of a handshake record
+		if _, err := io.ReadFull(c, first); err != nil || first[0] != 0x16 { // the handshake record's type
 			return
 		}
 		_ = tls.Server(&begun{c, first}, config).HandshakeContext(t.Context())

@@ -43,7 +43,7 @@ type Signature struct {
 // SignatureVersion2 is s3:signatureversion for Signature Version 2.
 const SignatureVersion2 = "AWS"
 
-// errAge denies. Without a value, a statement that denies old signatures would not apply to signatures of unknown age.
+// errAge denies. Without a value, a statement that denies old signatures would ignore signatures with an unknown age.
 var errAge = errcode.New(errcode.Denied, "the bucket policy depends on the age of the signature, which is unknown with Signature Version 2: sign with version 4")
 
 // Operation is a parsed operation. Fields that an operation does not have are zero, and their keys are absent.

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// maxBuckets is the largest page of buckets, which is also the default.
+// maxBuckets is the largest and default page size.
 const maxBuckets = 10000
 
 // listBuckets serves ListBuckets, only for the signer's own account, and only buckets that the key may use.
@@ -44,7 +44,7 @@ func (x *request) listBuckets() error {
 	return d.finish()
 }
 
-// parseBuckets parses the parameters of ListBuckets. Unlike other lists, S3 refuses a page size outside of its range.
+// parseBuckets parses the parameters of ListBuckets. Unlike other lists, S3 refuses a page size outside its range.
 func (x *request) parseBuckets() (q buckets.BucketQuery, limit int, err error) {
 	if err := x.checkText("prefix", "continuation-token"); err != nil {
 		return q, 0, err
@@ -129,7 +129,7 @@ func (x *request) refuseOutside() error {
 	return buckets.ErrBucketExists
 }
 
-// bucketConfiguration is the XML of CreateBucket. Location and Bucket describe directory buckets.
+// bucketConfiguration is CreateBucket's XML. Location and Bucket describe directory buckets.
 type bucketConfiguration struct {
 	XMLName   xml.Name   `xml:"CreateBucketConfiguration"`
 	Location  string     `xml:"LocationConstraint" s3:"empty"`

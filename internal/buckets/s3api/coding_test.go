@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/buckets/s3api"
 )
 
-// codedBody is a combination of everything that says how the body of a request is coded.
+// codedBody combines all headers that say how a request body is coded.
 type codedBody struct {
 	signed   string // header, query or anonymous
 	mode     string // x-amz-content-sha256: absent, hash, or as sent
@@ -25,7 +25,7 @@ type codedBody struct {
 }
 
 const (
-	ecdsaChunks = "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD" // a mode of Signature Version 4A
+	ecdsaChunks = "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD" // a mode in Signature Version 4A
 	crcTrailer  = "x-amz-checksum-crc32"
 )
 
@@ -53,8 +53,8 @@ func codedBodies() (all []codedBody) {
 
 // want returns S3's answer: "" if it stores the object, or else the error code. These issues of versitygw quote S3:
 // 2400 (aws-chunked with UNSIGNED-PAYLOAD), 1691 and 1690 (trailers), 1656 and 1043 (lengths), 1684 (another length
-// than declared), 1413 (x-amz-content-sha256). If a trailer is announced in a mode without trailers, or the length of a
-// plain body differs from the declared length, the headers contradict each other, and no document says what S3 does.
+// than declared), 1413 (x-amz-content-sha256). If a trailer is announced in a mode without trailers, or a plain
+// body's length differs from the declared length, the headers contradict each other, and S3's behavior is not documented.
 func (c *codedBody) want(sent string) string {
 	streaming, withTrailer := strings.HasPrefix(c.mode, "STREAMING-"), strings.HasSuffix(c.mode, "-TRAILER")
 	unsigned := c.mode == sigv4test.Unsigned || c.mode == "" && c.signed != "header"
@@ -160,7 +160,7 @@ func (c *codedBody) send(w *wire, target string) (a *http.Response, sent string)
 	return w.answer(), sent
 }
 
-// TestBodyCodings sends a body with all combinations of the headers that say how it is coded. Chunk framing is never
+// TestBodyCodings sends a body with each combination in codedBodies. Chunk framing is never
 // stored as content unless the headers say that the body is plain, and contradictions are refused.
 func TestBodyCodings(t *testing.T) {
 	t.Parallel()
@@ -258,7 +258,7 @@ func TestCodingOfEveryOperation(t *testing.T) {
 }
 
 // TestMissingContentLength sends requests without any length. S3 refuses them if the operation needs a body. In HTTP/1.1
-// such a request has no body.
+// such a request is sent without a body.
 func TestMissingContentLength(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -270,7 +270,7 @@ func TestMissingContentLength(t *testing.T) {
 	walked := 0
 	for _, r := range s3api.Routes() {
 		if r.Method != http.MethodPut && r.Method != http.MethodPost || r.Parameter == "" && r.Method == http.MethodPost {
-			continue // the length of a form counts only for its boundary
+			continue // a form's length counts only for its boundary
 		}
 		target := targetOf(r)
 		name := r.Method + " " + target

@@ -20,13 +20,13 @@ const (
 	wayReplace        // to another key, with the directives REPLACE
 	wayRestore        // an old version onto its key
 	wayItself         // onto itself without versions, with the directives REPLACE
-	wayPart           // into a part of an upload
+	wayPart           // into an upload's part
 	ways
 )
 
 var wayNames = [ways]string{"copy", "replace", "restore", "itself", "part"}
 
-// Values of a copied property.
+// Where a copied property's value is from.
 const (
 	ofSource  = "source"  // the source's
 	ofRequest = "request" // the request's
@@ -36,11 +36,11 @@ const (
 	inside    = "server"  // where the server keeps the body, which clients do not see
 )
 
-// copiedProperties says what a copy carries, according to
+// copiedProperties says where a copy's properties are from, by way, according to
 // https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html and
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/copy-object.html: metadata and tags by their directives; storage
 // class, redirect and lock from the request; a checksum with the source's algorithm, computed for the whole object. A new
-// upload has only what CreateMultipartUpload says. A copy onto itself keeps the body. ACLs belong to buckets here.
+// upload takes only the properties in CreateMultipartUpload. A copy onto itself keeps the body. ACLs belong to buckets here.
 var copiedProperties = map[string][ways]string{
 	"Name": {ofRequest, ofRequest, ofSource, ofSource, ofRequest}, "Created": {fresh, fresh, fresh, ofSource, fresh}, "Modified": {fresh, fresh, fresh, fresh, fresh},
 	"Creator": {ofRequest, ofRequest, ofRequest, ofSource, ofRequest},
@@ -56,7 +56,7 @@ var copiedProperties = map[string][ways]string{
 	"Tags":  {ofSource, ofRequest, ofSource, ofRequest, ofRequest},
 	"Class": {ofRequest, ofRequest, ofRequest, ofRequest, ofRequest},
 	"Lock":  {ofRequest, ofRequest, ofRequest, absent, ofRequest},
-	"Roles": {absent, absent, absent, ofSource, absent}, // of the native API: who may read, like an ACL
+	"Roles": {absent, absent, absent, ofSource, absent}, // the native API's access rights, like an ACL
 	"Extra": {ofSource, ofSource, ofSource, ofSource, absent},
 
 	"ID": {fresh, fresh, fresh, ofSource, fresh}, "Length": {fromBody, fromBody, fromBody, fromBody, fromBody}, "MD5": {fromBody, fromBody, fromBody, ofSource, absent},
@@ -69,7 +69,7 @@ var copiedProperties = map[string][ways]string{
 	"Frames": {inside, inside, inside, inside, inside}, "CRC32C": {inside, inside, inside, inside, inside},
 }
 
-// properties returns the fields of an object, and each header.
+// properties returns an object's fields, and each header.
 func properties(o buckets.Object) map[string]any {
 	all := map[string]any{}
 	v := reflect.ValueOf(o)
@@ -94,7 +94,7 @@ func objectHeaders(n string) []string {
 	}
 }
 
-// copying is the test of one engine.
+// copying tests one engine.
 type copying struct {
 	*server
 	owner buckets.AccountID
@@ -127,7 +127,7 @@ func (summedText) Sums() buckets.Sums {
 	return buckets.Sums{MD5: sum[:], Checksum: buckets.Checksum{Algorithm: "SHA256", Value: sha256Of(copiedBody)}}
 }
 
-// single writes an object that has every property except those of uploads.
+// single writes an object with every property, except upload properties.
 func (c *copying) single(bucket, key string) {
 	c.t.Helper()
 	b := c.bucket(bucket)
@@ -172,7 +172,7 @@ func (c *copying) requested(key string) map[string]any {
 	})
 }
 
-// make copies the source of a way and returns the source and the copy.
+// make writes the source for a way, copies it, and returns both.
 func (c *copying) make(way int, write func(bucket, key string)) (from, to buckets.Object) {
 	c.t.Helper()
 	bucket, key, kept := "vault", wayNames[way], "source"
@@ -226,7 +226,7 @@ func (c *copying) check(way int, write func(bucket, key string), had map[string]
 	}
 }
 
-// TestCopiedProperties walks the fields of buckets.Object. A new field fails it until copiedProperties has its row.
+// TestCopiedProperties walks the fields in buckets.Object. A new field needs a row in copiedProperties.
 func TestCopiedProperties(t *testing.T) {
 	testdb.CheckOnly(t, "it copies every kind of object on every engine")
 	t.Parallel()

@@ -165,7 +165,7 @@ func (x *request) copyObject() error {
 	return nil
 }
 
-// withRedirect returns the source's headers with the redirect of the request. S3 never copies a redirect, because it is
+// withRedirect returns the source's headers with the request's redirect. S3 never copies a redirect, because it is
 // unique to each object.
 func withRedirect(source, sent map[string]string) map[string]string {
 	all := maps.Clone(source)
@@ -179,7 +179,7 @@ func withRedirect(source, sent map[string]string) map[string]string {
 	return all
 }
 
-// changesNothing reports whether a copy of the current version onto itself is refused.
+// changesNothing reports whether copying the current version onto itself is refused.
 func (p *parsed) changesNothing() bool {
 	_, redirects := p.object.Headers[redirectHeader]
 	return !p.replace && !p.retag && p.class == "" && !redirects && p.from.version == ""

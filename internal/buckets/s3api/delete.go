@@ -22,7 +22,7 @@ type deletedKey struct {
 	// ETag is the condition of the deletion; nil: unconditional.
 	ETag *string `xml:"ETag" s3:"empty"`
 
-	// Conditions of directory buckets.
+	// Directory bucket conditions.
 	Modified notApplied `xml:"LastModifiedTime"`
 	Size     notApplied `xml:"Size"`
 }

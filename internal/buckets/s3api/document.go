@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// documents are the XML documents that clients send, by the type that takes them. The type names every element of S3's
-// schema, so the decoder knows what to refuse.
+// documents are the XML documents that clients send, by the type that takes them. The type names every element in S3's
+// schema, so the decoder refuses all others.
 var documents = schemas(
 	abacStatus{}, accelerateConfiguration{}, accessControlPolicy{}, bucketConfiguration{}, completion{}, corsConfiguration{}, deletion{}, legalHold{}, lifecycleConfiguration{},
 	lockConfiguration{}, loggingStatus{}, notificationConfiguration{}, ownershipControls{}, publicAccess{}, requestPayment{}, retention{}, tagSet{}, versioningConfiguration{},
@@ -22,20 +22,20 @@ var documents = schemas(
 // it, and names the element.
 type notApplied struct{}
 
-// element is an element that a document may contain. The field that takes it may have the tag `s3` with the words
+// element is an element that a document may contain. The field that takes it may carry the tag `s3` with the words
 // "required", and "empty" if its text may be empty.
 type element struct {
 	name     string
 	children []*element   // nil: the element contains text
-	kind     reflect.Kind // of the text
+	kind     reflect.Kind // the text's kind
 	repeats  bool         // the field is a slice
-	typed    bool         // it may have the attribute xsi:type
+	typed    bool         // the attribute xsi:type is allowed
 	required bool         // a parent without it is malformed
 	empty    bool         // its text may be empty
 	refused  bool         // the field is notApplied
 }
 
-// schemas returns the root elements by the type of v. The field XMLName names the root.
+// schemas returns the root elements by type. The field XMLName names the root.
 func schemas(all ...any) map[reflect.Type]*element {
 	roots := map[reflect.Type]*element{}
 	for _, v := range all {
@@ -48,7 +48,7 @@ func schemas(all ...any) map[reflect.Type]*element {
 	return roots
 }
 
-// take derives the children, or the kind of text, from the type of the field.
+// take derives the children, or the kind of text, from the field's type.
 func (e *element) take(t reflect.Type) {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		e.repeats = e.repeats || t.Kind() == reflect.Slice
@@ -92,7 +92,7 @@ func (e *element) child(name string) *element {
 
 const (
 	maxTag        = 4 << 10  // bytes from "<" to ">"
-	maxText       = 16 << 10 // bytes between tags, above the size of a key with every byte escaped
+	maxText       = 16 << 10 // bytes between tags, above a key's size with every byte escaped
 	maxAttributes = 8
 )
 
@@ -154,7 +154,7 @@ type tokens struct {
 	begun   bool // something precedes, so an XML declaration is refused
 	rooted  bool // the root element has begun
 	open    []level
-	refused error // the document has an element that is notApplied
+	refused error // the document contains an element that is notApplied
 }
 
 // level is an open element.
@@ -162,7 +162,7 @@ type level struct {
 	tag    xml.Name // with the prefix, which the end tag must repeat
 	of     *element
 	seen   []*element        // children so far, each once
-	filled bool              // it has text
+	filled bool              // text was read
 	spaces map[string]string // the namespaces that it declares, by prefix; may be nil
 }
 
@@ -197,7 +197,7 @@ func (t *tokens) Token() (xml.Token, error) {
 	}
 }
 
-// begin checks an opened element, and returns it without its prefix and the declarations of namespaces.
+// begin checks an opened element, and returns it without its prefix and namespace declarations.
 func (t *tokens) begin(tag xml.StartElement) (xml.Token, error) {
 	l := level{tag: tag.Name}
 	var in *level
@@ -235,7 +235,7 @@ func (t *tokens) begin(tag xml.StartElement) (xml.Token, error) {
 	return xml.StartElement{Name: xml.Name{Local: l.of.name}, Attr: own}, nil
 }
 
-// attributes notes the namespaces that l declares, and returns the attribute xsi:type where S3's schema has it. All others
+// attributes notes the namespaces that l declares, and returns the attribute xsi:type where S3's schema allows it. All others
 // are refused.
 func (t *tokens) attributes(l *level, all []xml.Attr) (own []xml.Attr, err error) {
 	for _, a := range all {
@@ -266,7 +266,7 @@ func (t *tokens) attributes(l *level, all []xml.Attr) (own []xml.Attr, err error
 	return own, nil
 }
 
-// space returns the namespace of a prefix inside l, which is not open yet. ok is false if nothing declares it.
+// space returns a prefix's namespace inside l, which is not open yet. ok is false if nothing declares it.
 func (t *tokens) space(l *level, prefix string) (space string, ok bool) {
 	if space, ok = l.spaces[prefix]; ok {
 		return space, true

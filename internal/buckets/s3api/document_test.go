@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/buckets/s3api"
 )
 
-// body is the request body of a route: documents that together have all elements that the server applies, or the reason
-// why there is none.
+// body is a route's request body: documents that together contain all elements that the server applies, or the reason
+// why there is no document.
 type body struct {
 	target    string // "" for none
 	documents []string
@@ -23,7 +23,7 @@ type body struct {
 
 const none = "the server reads no body"
 
-// bodies has each route with PUT or POST. The elements are those of the request syntax in Amazon's S3 API reference.
+// bodies contains each route with PUT or POST. The elements follow the request syntax in Amazon's S3 API reference.
 func bodies(s *server) map[string]body {
 	owner := s.do("GET", "/photos?acl", "").want(200).element("ID")
 	s.do("PUT", "/photos/k", hello).want(200)
@@ -118,7 +118,7 @@ var emptyTexts = map[string]string{
 	"Tagging/TagSet/Tag/Value":                                                           "a tag may have an empty value",
 }
 
-// node is an element of a test document.
+// node is an element in a test document.
 type node struct {
 	name, attributes, text string
 	children               []*node
@@ -177,7 +177,7 @@ func (n *node) String() string {
 	return "<" + n.name + n.attributes + ">" + inside + "</" + name + ">"
 }
 
-// mutations change n in place, for the time of do. Each must be refused as malformed.
+// mutations change n in place while do runs. Each mutated document must be refused as malformed.
 func (n *node) mutations(of s3api.SchemaElement, do func(what string)) {
 	was := *n
 	try := func(what string, change func()) {
@@ -226,7 +226,7 @@ func (n *node) mutations(of s3api.SchemaElement, do func(what string)) {
 	}
 }
 
-// TestDocumentsAreStrict mutates each element of the documents of every route, and checks that nothing is ignored.
+// TestDocumentsAreStrict mutates each element in every route's documents, and checks that nothing is ignored.
 func TestDocumentsAreStrict(t *testing.T) {
 	t.Parallel()
 	s := hooked(t)
@@ -269,7 +269,7 @@ func TestDocumentsAreStrict(t *testing.T) {
 	}
 }
 
-// sendDocument sends it as the body, or as the field of a form.
+// sendDocument sends the document as the body, or as a form field.
 func (s *server) sendDocument(name string, b body, document string) answer {
 	s.t.Helper()
 	if b.target == "form" {
@@ -320,7 +320,7 @@ func (s *server) strict(name string, b body, schemas map[string]s3api.SchemaElem
 	s.accepted(name, b)
 }
 
-// namesRefused adds each element to n that S3 has there and the server does not apply.
+// namesRefused adds to n each S3 element that the server does not apply, and expects an error that names it.
 func (s *server) namesRefused(name string, b body, root, n *node, schemas map[string]s3api.SchemaElement) {
 	was := n.children
 	for path, e := range schemas {

@@ -15,9 +15,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// elementsOf lists the elements of S3's error documents, by code, beyond Code, Message, Resource, RequestId and HostId,
-// which all have. A document has those that are known, and no others. The codes are in "Error responses" of the Amazon
-// S3 API Reference; which elements S3 adds is known from its answers, e.g. in these issues of versitygw: 1487, 1514,
+// elementsOf lists the elements in S3's error documents, by code, beyond Code, Message, Resource, RequestId and HostId,
+// which all contain. An element is left out if its value is unknown. The codes are in "Error responses" in the Amazon
+// S3 API Reference; the elements are known from S3's answers, e.g. in these versitygw issues: 1487, 1514,
 // 1526, 1583, 1645, 1684, 1810, 2034 to 2036, 2040, 2041, 2044, 2069, 2080, 2081, 2086, 2108.
 var elementsOf = map[string][]string{
 	"AccessControlListNotSupported":                  nil,
@@ -98,10 +98,10 @@ var elementsOf = map[string][]string{
 	"XAmzContentSHA256Mismatch": {"ClientComputedContentSHA256", "S3ComputedContentSHA256"},
 }
 
-// ErrorElements returns the elements of all error codes, for tests.
+// ErrorElements returns elementsOf, for tests.
 func ErrorElements() map[string][]string { return elementsOf }
 
-// explained is an error of a request with the elements that its document gets from the request.
+// explained is an error with the elements that its document gets from the request.
 type explained struct {
 	error
 	fields []Field
@@ -110,7 +110,7 @@ type explained struct {
 // Unwrap returns the error, so that its code and type are still found.
 func (e *explained) Unwrap() error { return e.error }
 
-// explain adds the elements that the request knows, unless the error has them.
+// explain adds the elements that are known from the request, unless the error is explained already.
 func (x *request) explain(err error) error {
 	if _, ok := errors.AsType[*explained](err); ok || err == nil {
 		return err
@@ -167,7 +167,7 @@ func (x *request) element(err error, e *Error, name string) string {
 	return ""
 }
 
-// argument returns the value of the argument that an InvalidArgument names, if it is a header or a parameter.
+// argument returns the argument's value for an InvalidArgument, if it is a header or a parameter.
 func (x *request) argument(e *Error) string {
 	for _, f := range e.Fields {
 		switch {
@@ -190,8 +190,8 @@ func isSecret(name string) bool {
 	})
 }
 
-// failedCondition names the header whose condition does not hold. If a request has several, it is the one that is
-// evaluated first. If-None-Match: * is first on writes, because it fails for every object.
+// failedCondition names the header whose condition does not hold. It names the condition that is evaluated
+// first. If-None-Match: * is first on writes, because it fails for every object.
 func (x *request) failedCondition() string {
 	c := x.parsed.condition
 	switch {
@@ -209,7 +209,7 @@ func (x *request) failedCondition() string {
 	return ""
 }
 
-// failedSourceCondition is the error for the source of a copy. S3 writes the names of headers in this way, see localstack
+// failedSourceCondition is the error for a copy's source. S3 writes header names in this way, see localstack
 // issue 7555. The status is 412 for all conditions.
 func failedSourceCondition(c buckets.Condition, o *buckets.Object) *Error {
 	name := "If-Match"
@@ -225,7 +225,7 @@ func failedSourceCondition(c buckets.Condition, o *buckets.Object) *Error {
 	return errPrecondition.with(Field{"Condition", "x-amz-copy-source-" + name})
 }
 
-// resourceType returns the kind of resource, for MethodNotAllowed and AccessForbidden.
+// resourceType returns the resource's kind, for MethodNotAllowed and AccessForbidden.
 func (x *request) resourceType(err error) string {
 	switch {
 	case errors.Is(err, buckets.ErrMarker):
@@ -246,7 +246,7 @@ func positive(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// with returns a copy of an error with more elements. Elements without a value are left out.
+// with copies an error and adds elements. Elements without a value are left out.
 func (e *Error) with(fields ...Field) *Error {
 	more := *e
 	more.Fields = slices.Clone(e.Fields)
@@ -261,7 +261,7 @@ func (e *Error) with(fields ...Field) *Error {
 // hostID identifies the server in errors and in the header x-amz-id-2, so that several servers at one address can be
 // told apart. It is a hash, because clients must not learn the host name.
 var hostID = func() string {
-	name, _ := os.Hostname() // all servers without a name have the same ID
+	name, _ := os.Hostname() // all servers without a name share an ID
 	sum := sha256.Sum256([]byte(name))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }()

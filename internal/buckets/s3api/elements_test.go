@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/buckets/s3api"
 )
 
-// TestEveryErrorCodeHasElements compares the table with the codes in the sources of this package and of sigv4.
+// TestEveryErrorCodeHasElements compares the table with the codes in the source files of this package and sigv4.
 func TestEveryErrorCodeHasElements(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -35,7 +35,7 @@ func TestEveryErrorCodeHasElements(t *testing.T) {
 			addCodes(t, name, used)
 		}
 	}
-	delete(used, "NotModified") // 304 has no document
+	delete(used, "NotModified") // 304 is sent without a document
 	all := s3api.ErrorElements()
 	for code := range used {
 		if _, ok := all[code]; !ok {
@@ -102,8 +102,8 @@ func (s *elements) expect(a answer, status int, code string, all ...string) {
 	}
 }
 
-// TestErrorElements provokes an error for each element of each code, and checks the value. Every other test checks with
-// answer.fails that documents have no more elements than the table.
+// TestErrorElements provokes an error for each code and element, and checks the value. All other tests check with
+// answer.fails that documents contain no elements beyond the table.
 func TestErrorElements(t *testing.T) {
 	t.Parallel()
 	s := &elements{withBucket(t), map[string]bool{}}
@@ -121,7 +121,7 @@ func TestErrorElements(t *testing.T) {
 	s.do("GET", "/photos/k", "").want(200).head("X-Amz-Id-2: " + s.do("GET", "/photos/n", "").fails(404, "NoSuchKey").element("HostId"))
 }
 
-// signatures provokes the errors of signatures.
+// signatures provokes signature errors.
 func (s *elements) signatures() {
 	presigned := func(signer sigv4test.Signer, method, target string, expires time.Duration, at time.Time) answer {
 		r := s.request(method, target, "")
@@ -156,7 +156,7 @@ func (s *elements) signatures() {
 	s.expect(signed(unknown, now, same), 403, "InvalidAccessKeyId", "AWSAccessKeyId=NOBODY")
 }
 
-// values provokes the errors of headers, parameters and bodies.
+// values provokes errors in headers, parameters and bodies.
 func (s *elements) values() {
 	raw := func(lines string) answer {
 		a := s.dial().put(lines, "x")
@@ -196,7 +196,7 @@ func (s *elements) values() {
 	s.expect(s.do("PUT", "/photos/n", hello, "x-amz-meta-a: "+strings.Repeat("a", 2100)), 400, "MetadataTooLarge", "Size=2101", "MaxSizeAllowed=2048")
 }
 
-// resources provokes the errors of missing objects and settings, and of operations that do not exist.
+// resources requests missing objects and settings, and operations that do not exist.
 func (s *elements) resources() {
 	s.do("PUT", "/locked", "", "x-amz-bucket-object-lock-enabled: true").want(200)
 	s.do("PUT", "/locked/k", hello).want(200)
@@ -230,7 +230,7 @@ func (s *elements) resources() {
 }
 
 // TestFailedConditions checks that PreconditionFailed names the header whose condition failed, as s3fs reads it, for each
-// header of each operation.
+// operation and header.
 func TestFailedConditions(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -283,8 +283,8 @@ func TestFailedConditions(t *testing.T) {
 	}
 }
 
-// TestErrorsKeepSecrets checks that errors do not repeat secrets that a client sent, and that what they repeat is
-// limited and well-formed.
+// TestErrorsKeepSecrets checks that errors do not repeat secrets that a client sent, and that repeated values are
+// truncated and well-formed.
 func TestErrorsKeepSecrets(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
@@ -378,7 +378,7 @@ func TestErrorsNameOperations(t *testing.T) {
 				}
 				refused[name] = true
 			}
-			s.do("PUT", "/photos", "").want(200) // it may have been deleted
+			s.do("PUT", "/photos", "").want(200) // an earlier request may delete it
 		}
 	}
 	for _, name := range []string{"PutBucketEncryption", "PutBucketWebsite", "PutBucketReplication", "PutBucketInventoryConfiguration", "CreateSession", "RestoreObject", "GetObjectTorrent"} {
@@ -388,7 +388,7 @@ func TestErrorsNameOperations(t *testing.T) {
 	}
 }
 
-// isOperation reports whether S3 has the operation.
+// isOperation reports whether it is one of S3's operations.
 func isOperation(method, parameter string, ofObject bool) bool {
 	of := map[string]string{
 		"restore": "POST", "select": "POST", "torrent": "GET", "session": "GET", "renameObject": "PUT", "metadataInventoryTable": "PUT",

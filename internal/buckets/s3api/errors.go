@@ -95,7 +95,7 @@ func invalidArgument(name, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: message, Fields: []Field{{"ArgumentName", name}}}
 }
 
-// errHeader refuses a header of a feature. detail is more about its value, and may be empty.
+// errHeader refuses a header for a missing feature. detail describes its value, and may be empty.
 func errHeader(name, detail string) *Error {
 	return errNotImplemented(name + detail).with(Field{"Header", name})
 }
@@ -267,7 +267,7 @@ func ofSignature(e *sigv4.Error) *Error {
 // hexBytes shows bytes that a text hides, e.g. a carriage return.
 func hexBytes(s string) string { return fmt.Sprintf("% x", cut(s, maxRepeated/3)) }
 
-// fieldsOf returns the elements from an error of the store.
+// fieldsOf returns the elements from a store error.
 func fieldsOf(err error) []Field {
 	part, ok := errors.AsType[*buckets.PartError](err)
 	if !ok {
@@ -315,8 +315,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// mayDescribe reports whether S3 sends this header of an object with an error: the size with 416, and the time of a
-// delete marker with 405.
+// mayDescribe reports whether S3 sends this object header with an error: the size with 416, and a delete marker's
+// time with 405.
 func mayDescribe(status int, name string) bool {
 	return name == "Content-Range" && status == http.StatusRequestedRangeNotSatisfiable || name == "Last-Modified" && status == http.StatusMethodNotAllowed
 }

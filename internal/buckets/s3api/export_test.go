@@ -2,7 +2,7 @@ package s3api
 
 import "slices"
 
-// SchemaElement is an element of a document that clients send.
+// SchemaElement is an element in a request document.
 type SchemaElement struct {
 	Path                                                string // from the root, with slashes
 	Container, Repeats, Typed, Required, Empty, Refused bool

@@ -48,7 +48,7 @@ func FuzzXML(f *testing.F) {
 	})
 }
 
-// unmarshal is xml.Unmarshal without the name of the root.
+// unmarshal is xml.Unmarshal without the root's name.
 func unmarshal(text []byte, v any) error {
 	err := xml.Unmarshal(text, v)
 	reflect.ValueOf(v).Elem().FieldByName("XMLName").SetZero()

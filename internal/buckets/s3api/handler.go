@@ -384,7 +384,7 @@ func (x *request) findBucket() error {
 		}
 	}
 	// Signature Version 2 does not cover the host: a link to the bucket photos.main by path could be sent to the host
-	// photos.main, where it would mean the bucket photos of main.
+	// photos.main, where it would mean main's bucket photos.
 	if x.signed == nil || !x.signed.Version2 {
 		if known, err := x.bucketOfLabels(); known || !errors.Is(err, buckets.ErrNoBucket) {
 			return err

@@ -157,7 +157,7 @@ func (x *request) tagsHeader() (map[string]string, error) {
 	return tags, nil
 }
 
-// errTagsHeader is S3's error for a header that is not an encoded list of tags; a tag with characters that are not
+// errTagsHeader is S3's error for a header that is not an encoded tag list; a tag with characters that are not
 // allowed is InvalidTag. See versitygw issue 1215 and pull request 1243.
 var errTagsHeader = invalidArgument("x-amz-tagging", "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.")
 

@@ -27,7 +27,7 @@ type lifecycleRule struct {
 		Days   *int64     `xml:"Days"`
 		Date   *string    `xml:"Date"`
 		Marker *bool      `xml:"ExpiredObjectDeleteMarker"`
-		All    notApplied `xml:"ExpiredObjectAllVersions"` // of MinIO
+		All    notApplied `xml:"ExpiredObjectAllVersions"` // MinIO's
 	} `xml:"Expiration"`
 	Noncurrent *struct {
 		Days *int64 `xml:"NoncurrentDays" s3:"required"`
@@ -38,7 +38,7 @@ type lifecycleRule struct {
 	} `xml:"AbortIncompleteMultipartUpload"`
 	Transition           notApplied `xml:"Transition"`
 	NoncurrentTransition notApplied `xml:"NoncurrentVersionTransition"`
-	Markers              notApplied `xml:"DelMarkerExpiration"` // of MinIO
+	Markers              notApplied `xml:"DelMarkerExpiration"` // MinIO's
 }
 
 type lifecycleFilter struct {

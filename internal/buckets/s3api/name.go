@@ -39,7 +39,7 @@ func (x *request) name() string {
 	return name
 }
 
-// copies are the names of operations with x-amz-copy-source.
+// copies name the operations with x-amz-copy-source.
 var copies = map[string]string{"PutObject": "CopyObject", "UploadPart": "UploadPartCopy"}
 
 // names are the operations whose names do not begin with the method, by object or bucket, parameter and method.
@@ -69,7 +69,7 @@ var names = map[bool]map[string]map[string]string{
 	},
 }
 
-// nouns follow Get, Put or Delete in the names of the other operations.
+// nouns follow Get, Put or Delete in the other operations' names.
 var nouns = map[bool]map[string]string{
 	false: {
 		"location": "BucketLocation", "versioning": "BucketVersioning", "acl": "BucketAcl", "cors": "BucketCors", "tagging": "BucketTagging",
@@ -87,10 +87,10 @@ var nouns = map[bool]map[string]string{
 	},
 }
 
-// verbs begin the names of operations with a noun.
+// verbs precede nouns.
 var verbs = map[string]string{http.MethodGet: "Get", http.MethodHead: "Get", http.MethodPut: "Put", http.MethodDelete: "Delete"}
 
-// nameOf returns the name of an operation in the Amazon S3 API Reference, or "".
+// nameOf returns an operation's name in the Amazon S3 API Reference, or "".
 func nameOf(inBucket, ofObject bool, parameter, method string) string {
 	if !inBucket {
 		return map[string]string{http.MethodGet: "ListBuckets"}[method]

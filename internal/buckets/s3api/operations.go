@@ -136,7 +136,7 @@ func Routes() (all []Route) {
 	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, "", formUpload.need.actions, formUpload.need.keys})
 }
 
-// Parameters returns the parameters that select an operation, also of features that this server does not have, for
+// Parameters returns the parameters that select an operation, also for missing features. It is for
 // tests.
 func Parameters(ofObject bool) (all []string) {
 	for _, s := range tableOf(ofObject) {

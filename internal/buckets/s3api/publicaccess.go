@@ -67,7 +67,7 @@ const (
 )
 
 // objectOwnership parses an ownership mode. All objects belong to the bucket owner, so the modes differ in whether the
-// bucket may have an ACL.
+// bucket allows ACLs.
 func objectOwnership(name string) (enforced, preferred bool, err error) {
 	switch name {
 	case "", ownerEnforced, ownerPreferred:

@@ -43,7 +43,7 @@ var classWrites = map[string]func(s *server, key, class string) answer{
 	},
 }
 
-// hasClass reads the class wherever S3 shows it, also after a change of the tags.
+// hasClass reads the class wherever S3 shows it, also after the tags change.
 func (s *server) hasClass(key, class string) {
 	s.t.Helper()
 	header := "X-Amz-Storage-Class: " + class
@@ -60,7 +60,7 @@ func (s *server) hasClass(key, class string) {
 	s.do("HEAD", "/photos/"+key, "").want(200).head(header)
 }
 
-// TestStorageClasses writes each class of the SDK in each way, and reads it wherever S3 shows it.
+// TestStorageClasses writes each SDK class in each way, and reads it wherever S3 shows it.
 func TestStorageClasses(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *server) {

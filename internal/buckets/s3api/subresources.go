@@ -89,7 +89,7 @@ type grant struct {
 	Permission string `xml:"Permission" s3:"required"`
 }
 
-// isTyped reports whether xsi:type is absent, or the type of the grantee.
+// isTyped reports whether xsi:type is absent, or the grantee's type.
 func (g *grant) isTyped() bool {
 	switch of := &g.Grantee; of.Type {
 	case "":
@@ -201,7 +201,7 @@ type tagSet struct {
 	} `xml:"TagSet" s3:"required"`
 }
 
-// tagElement has the fields of buckets.Tag. The rules for tags refuse an empty key.
+// tagElement converts to buckets.Tag. The tag rules refuse an empty key.
 type tagElement struct {
 	Key   string `xml:"Key" s3:"required,empty"`
 	Value string `xml:"Value" s3:"required,empty"`

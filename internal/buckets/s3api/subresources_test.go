@@ -11,17 +11,17 @@ import (
 )
 
 // subresource is a query parameter that selects an operation in Amazon's S3 API reference, with the answer to each
-// method: "yes" if the server has the operation, "" if S3 has none, otherwise the status and the code of the error.
+// method: "yes" if the server implements the operation, "" if S3 does not define it, otherwise the error's status and code.
 type subresource struct {
 	object         bool
 	name           string
 	get, put, post string
 	del            string
-	same, other    string // documents of PUT: one that asks for what the server does anyway, and one that it refuses with 501
+	same, other    string // PUT documents: same asks for the server's only behavior, other is refused with 501
 }
 
-// subresources is the list of https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Storage_Service.html.
-// The codes are those of the Get operations' pages, and of the list of error codes.
+// subresources follows https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Storage_Service.html.
+// The codes are from the Get operations' pages, and from the error code list.
 var subresources = []subresource{
 	{name: "abac", get: "200", put: "200", same: "<AbacStatus><Status>Disabled</Status></AbacStatus>", other: "<AbacStatus><Status>Enabled</Status></AbacStatus>"},
 	{name: "accelerate", get: "200", put: "200", same: "<AccelerateConfiguration><Status>Suspended</Status></AccelerateConfiguration>", other: "<AccelerateConfiguration><Status>Enabled</Status></AccelerateConfiguration>"},
@@ -74,13 +74,13 @@ func (r *subresource) methods() map[string]string {
 	return map[string]string{"GET": r.get, "PUT": r.put, "POST": r.post, "DELETE": r.del}
 }
 
-// listRoots are the root elements of the lists in Amazon's API reference.
+// listRoots are the lists' root elements in Amazon's API reference.
 var listRoots = map[string]string{
 	"analytics": "ListBucketAnalyticsConfigurationResult", "intelligent-tiering": "ListBucketIntelligentTieringConfigurationsOutput",
 	"inventory": "ListInventoryConfigurationsResult", "metrics": "ListMetricsConfigurationsResult",
 }
 
-// TestSubresources sends each method of each subresource of S3. A parameter that the server does not know would select
+// TestSubresources sends each method to each S3 subresource. A parameter that the server does not know would select
 // another operation, such as CreateBucket.
 func TestSubresources(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,7 @@ func TestSubresources(t *testing.T) {
 	s.do("GET", "/photos/k", "").want(200).is(hello)
 }
 
-// unused checks the documents of a setting without a feature, and the lists.
+// unused checks settings whose feature is missing: their documents and lists.
 func (s *server) unused(r *subresource, target string) {
 	s.t.Helper()
 	if r.other != "" {
@@ -141,7 +141,7 @@ func (s *server) unused(r *subresource, target string) {
 	}
 }
 
-// TestSubresourcesInGuide compares the guide's table of missing features with the rows above. If it fails, copy the
+// TestSubresourcesInGuide compares the guide's missing features table with the rows above. If it fails, copy the
 // printed table into the guide.
 func TestSubresourcesInGuide(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// This file serves the settings of features that the server does not have. Reads answer as S3 does for a bucket without the
+// This file serves the settings of missing features. Reads answer as S3 does for a bucket without the
 // setting, and a write that asks for that state changes nothing and succeeds.
 
 type loggingStatus struct {
@@ -31,7 +31,7 @@ type abacStatus struct {
 	Status  string   `xml:"Status" s3:"required"`
 }
 
-// absent returns the methods of an unsupported configuration, which clients probe. change is the right to change it.
+// absent returns the methods for an unsupported configuration that clients probe. change is the right to change it.
 func absent(change buckets.Right, code, message string) methods {
 	err := refuse(http.StatusNotFound, code, message)
 	return methods{
@@ -41,8 +41,8 @@ func absent(change buckets.Right, code, message string) methods {
 	}
 }
 
-// listed returns the methods of unsupported configurations that have IDs. Without an ID, GET lists them. root is the root
-// element of the list.
+// listed returns the methods for unsupported configurations with IDs. Without an ID, GET lists them. root is the list's
+// root element.
 func listed(root string) methods {
 	err := refuse(http.StatusNotFound, "NoSuchConfiguration", "The specified configuration does not exist.")
 	return methods{
@@ -60,7 +60,7 @@ func listed(root string) methods {
 	}
 }
 
-// fixed returns the methods of a setting with a single supported state. get writes the state; put accepts only a document
+// fixed returns the methods for a setting with a single supported state. get writes the state; put accepts only a document
 // that asks for it.
 func fixed(root string, get func(*document), put func(*request) error) methods {
 	return methods{
@@ -100,7 +100,7 @@ var (
 	})
 )
 
-// onlyState accepts the state that a setting has. S3 knows other, which this server does not implement.
+// onlyState accepts a setting's only state. S3 also allows other, which gets an error, because this server does not implement it.
 func onlyState(element, value, state, other string) error {
 	switch value {
 	case state:

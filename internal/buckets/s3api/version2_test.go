@@ -22,7 +22,7 @@ import (
 	"holdfast/internal/buckets/s3api"
 )
 
-// link2 returns a request with a link of main, signed with Signature Version 2 for an hour.
+// link2 returns a request with a link by account main, signed with Signature Version 2 for an hour.
 func (s *server) link2(method, target, body string, headers ...string) *http.Request {
 	s.t.Helper()
 	return s.link2By(s.main, method, target, body, headers...)
@@ -61,7 +61,7 @@ func TestVersion2Links(t *testing.T) {
 	s.send(r).want(200)
 	s.do("HEAD", "/photos/meta", "").want(200).head("X-Amz-Meta-A: 1")
 
-	// The signature covers the hash of the body if the client states one.
+	// The signature covers the body's hash if the client states one.
 	s.send(s.link2("PUT", "/photos/hash", hello, "x-amz-content-sha256: "+sha256Hex(hello))).want(200)
 	s.send(s.link2("PUT", "/photos/hash", hello, "x-amz-content-sha256: "+sha256Hex("x"))).fails(400, "XAmzContentSHA256Mismatch")
 	s.send(s.link2By(s.other, "GET", "/main:photos/hash", "")).fails(403, "AccessDenied")
@@ -118,7 +118,7 @@ func TestVersion2Host(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
 	s.do("PUT", "/photos/k", "secret").want(200)
-	// The bucket photos.main of other claims its plain name. main may read it, and makes a link to it.
+	// Account other claims the plain name photos.main for a bucket. main may read it, and makes a link to it.
 	s.as(s.other, "PUT", "/photos.main", "").want(200)
 	s.as(s.other, "PUT", "/photos.main/k", "public").want(200)
 	s.as(s.other, "PUT", "/photos.main?acl", "", "x-amz-acl: public-read").want(200)
@@ -126,7 +126,7 @@ func TestVersion2Host(t *testing.T) {
 	s.send(r).want(200).is("public")
 	r.URL.Opaque, r.Host = "/k", "photos.main."+domain
 	s.send(r).want(200).is("public")
-	// The host photos.main means the bucket photos of main, if the signature covers it.
+	// The host photos.main means main's bucket photos, if the signature covers the host.
 	s.do("GET", "/k", "", "Host: photos.main."+domain).want(200).is("secret")
 }
 
@@ -187,7 +187,7 @@ func TestVersion2InPolicies(t *testing.T) {
 	}
 }
 
-// literals returns the text literals of the packages that read requests.
+// literals returns the text literals in packages that read requests.
 func literals(t *testing.T) []string {
 	t.Helper()
 	all := map[string]bool{}
@@ -220,7 +220,7 @@ func literals(t *testing.T) []string {
 }
 
 var (
-	// A parameter begins in lower case, or is a header that a link may have in its query.
+	// A parameter begins in lower case, or is a header that a link's query may contain.
 	isParameter  = regexp.MustCompile(`^([a-z][A-Za-z]*(-[a-z]+)*|X-Amz-[A-Za-z0-9-]+)$`)
 	isAmazon     = regexp.MustCompile(`^[Xx]-[Aa]mz-[A-Za-z0-9-]*[A-Za-z0-9]$`)
 	signedByLink = regexp.MustCompile(`^(versionId|response-(cache-control|content-(disposition|encoding|language|type)|expires))$`)
@@ -233,7 +233,7 @@ type linkWalk struct {
 	parameters, headers []string // which the code names
 }
 
-// passes reports whether the signature of the request is verified, whatever follows.
+// passes reports whether the request's signature is verified, even if the request fails later.
 func (w *linkWalk) passes(r *http.Request) bool {
 	w.t.Helper()
 	w.verified.Store(false)

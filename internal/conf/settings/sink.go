@@ -59,7 +59,7 @@ func isBroker(setting string, names int) bool {
 	return len(all) == names
 }
 
-// The bounds of a webhook's key, in bytes, by Standard Webhooks.
+// Bounds for a webhook's key, in bytes, by Standard Webhooks.
 const (
 	minWebhookKey = 24
 	maxWebhookKey = 64
@@ -77,8 +77,8 @@ func WebhookKey(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// WebhookSecrets returns the secrets that sign requests: the current one and the former ones, or none if there is no
-// current one.
+// WebhookSecrets returns the secrets that sign requests: the current secret and the former secrets, or none
+// without a current secret.
 func WebhookSecrets(secret string, old []string) []string {
 	if secret == "" {
 		return nil
@@ -86,8 +86,8 @@ func WebhookSecrets(secret string, old []string) []string {
 	return append([]string{secret}, old...)
 }
 
-// CheckWebhookSecrets validates a webhook's secrets, which may be empty. setting is "" for a problem of the current one, and
-// "old_" for the former ones.
+// CheckWebhookSecrets validates a webhook's secrets, which may be empty. setting is "" if the current secret is wrong, and
+// "old_" if a former secret is.
 func CheckWebhookSecrets(secret string, old []string) (setting string, err error) {
 	if secret == "" && len(old) > 0 {
 		return "old_", errors.New("there is no current secret: requests are unsigned")

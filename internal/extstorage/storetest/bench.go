@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// benchWrite returns puts of n records in the namespace settings, from the first on.
+// benchWrite puts n records into the namespace settings, from the first on.
 func benchWrite(first, n int, value func(i int) string) ext.Write {
 	w := ext.Write{Now: t0, Quota: ext.DefaultQuota(), Caller: ext.Caller{Kind: "token", ID: "bench"}}
 	for i := first; i < first+n; i++ {
@@ -25,7 +25,7 @@ func benchOwner(n int) ext.Owner {
 	return ext.Owner{Tenant: ext.TenantID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)), Install: ext.InstallID(fmt.Sprintf("00000000-0000-4000-9000-%012d", n))}
 }
 
-// BenchmarkRows overwrites records of 150 B; see suite.BenchmarkRows. Nothing publishes the audit events.
+// BenchmarkRows overwrites 150-byte records; see suite.BenchmarkRows. Nothing publishes the audit events.
 func BenchmarkRows(b *testing.B, s ext.Store) {
 	value := func(int) string { return `"` + strings.Repeat("x", 148) + `"` }
 	suite.BenchmarkRows(b, func(owner int) error {
@@ -37,8 +37,8 @@ func BenchmarkRows(b *testing.B, s ext.Store) {
 	})
 }
 
-// BenchmarkSize writes b.N records, or fewer large ones, to an empty store from open. The function that open returns
-// reports the bytes per record. An install has at most 4,000 records.
+// BenchmarkSize writes b.N records, or fewer large records, to an empty store from open. The function that open returns
+// reports the bytes per record. An install gets at most 4,000 records.
 func BenchmarkSize(b *testing.B, open func(*testing.B) (s ext.Store, report func(records int))) {
 	digits := func(text string) string {
 		all := make([]string, len(text))
@@ -52,7 +52,7 @@ func BenchmarkSize(b *testing.B, open func(*testing.B) (s ext.Store, report func
 		return func(i int) string { return head + suite.Text(i, bytes-len(head)-len(tail)) + tail }
 	}
 	for name, kind := range map[string]struct {
-		share int // 1/share of the records
+		share int // writes 1/share as many records
 		value func(i int) string
 	}{
 		"200 B": {1, object(200)}, "1,000 B": {1, object(1000)},

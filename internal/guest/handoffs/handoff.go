@@ -28,7 +28,7 @@ type Handoff struct {
 
 	Minted, Expires time.Time // in milliseconds, as in the token
 
-	// Listed is the time of the mint in microseconds: entries that the list got later are not part of the handoff.
+	// Listed is the mint's time in microseconds: entries that were added later are not part of the handoff.
 	Listed time.Time
 	Voided time.Time // zero: not voided
 
@@ -48,7 +48,7 @@ type Stay struct {
 // Life is how long handoff rows are kept. Tokens live at most 30 minutes, so they never outlive their row.
 const Life = 24 * time.Hour
 
-// ConsumedError means that the handoff of a name was consumed, so the name is spent.
+// ConsumedError means that a handoff with this name was consumed, so the name is spent.
 type ConsumedError struct{ Handoff Handoff }
 
 func (*ConsumedError) Error() string { return errcode.Message(ErrConsumed) }
@@ -178,11 +178,11 @@ func (h *Handoff) Consume(c Consumption, now time.Time) {
 type Store interface {
 	RefusalStore
 
-	// Mint stores a handoff and its event and returns its token. The active key of Mint.KeyTenant signs, and cannot
-	// change until the transaction ends. A handoff with a payload first voids or keeps the open handoff of its name, as
-	// Mint.Claim decides about the named handoffs that are neither voided nor expired; none of them can be consumed
-	// meanwhile. Mint returns the errors of Mint.Check and Mint.Claim, ErrNoKey if no key is active, or ErrRestored if
-	// the database was restored since the keys were made.
+	// Mint stores a handoff and its event and returns its token. Mint.KeyTenant's active key signs, and cannot
+	// change until the transaction ends. If the handoff has a payload, Mint first reads the handoffs with its name that are neither
+	// voided nor expired, and voids or keeps them as Mint.Claim decides; they cannot be consumed meanwhile. Mint
+	// returns the errors of Mint.Check and Mint.Claim, ErrNoKey if no key is active, or ErrRestored if the database was
+	// restored since the keys were made.
 	Mint(ctx context.Context, m Mint) (guest.Once[Minted], error)
 
 	// Consume consumes a handoff if CheckConsume allows it, by the database clock. Only one attempt succeeds; its

@@ -40,13 +40,13 @@ type Minted struct {
 	Kept    bool      `json:"kept,omitempty"` // an open handoff was returned instead of a new one
 }
 
-// IfOpen says what a mint does if the handoff of its name is open.
+// IfOpen decides how a mint treats an open handoff with the same name.
 type IfOpen string
 
-// The values of IfOpen.
+// IfOpen values.
 const (
 	Replace IfOpen = "replace" // void it
-	Keep    IfOpen = "keep"    // return it, if it has the same content and browser and more than half of its life left; otherwise void it
+	Keep    IfOpen = "keep"    // return it, if content and browser are the same and more than half its life is left; otherwise void it
 )
 
 // Minting is everything that a mint writes.
@@ -112,8 +112,8 @@ func (m *Mint) minted(h Handoff, token string) Minted {
 	return Minted{ID: h.ID, Token: token, URL: site, Expires: h.Expires}
 }
 
-// escapeItem escapes an item ID for any part of a URL. QueryEscape writes a space as a plus sign, which is a plus sign in
-// a path.
+// escapeItem escapes an item ID for any part of a URL. QueryEscape writes a space as a plus sign, which paths take
+// literally.
 func escapeItem(item string) string { return strings.ReplaceAll(url.QueryEscape(item), "+", "%20") }
 
 // ClaimsOf returns the claims that a handoff's token contains.

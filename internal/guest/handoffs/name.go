@@ -26,7 +26,7 @@ type Claim struct {
 }
 
 // Claim decides about the handoffs with the mint's session, tenant and item that are neither voided nor expired. At most
-// one open handoff and one consumed handoff have the same name, unless an earlier release minted them. Claim returns a
+// one open handoff and one consumed handoff share a name, unless an earlier release minted them. Claim returns a
 // *ConsumedError if the name is spent. now is the database time.
 func (m *Mint) Claim(named []Named, now time.Time) (c Claim, err error) {
 	for _, n := range named {
@@ -46,14 +46,14 @@ func (m *Mint) Claim(named []Named, now time.Time) (c Claim, err error) {
 	return c, nil
 }
 
-// matches reports whether an open handoff may be returned instead of a new one. An erased handoff has no browser.
+// matches reports whether an open handoff may be returned instead of a new one. In an erased handoff, the browser is missing.
 func (m *Mint) matches(n *Named, now time.Time) bool {
 	wanted := m.Handoff
 	wanted.ID, wanted.Minted, wanted.Expires = n.ID, n.Minted, n.Expires
 	return n.SignedBy.State != KeyRetired && len(n.Fingerprint) > 0 && n.Expires.Sub(now) > m.Life/2 && n.compare(ClaimsOf(wanted)) == nil
 }
 
-// DecideKept returns the token of an open handoff again: signatures are deterministic.
+// DecideKept returns an open handoff's token again: signatures are deterministic.
 func (m *Mint) DecideKept(n *Named) (Minted, error) {
 	token, err := m.Keys.sign(n.SignedBy, ClaimsOf(n.Handoff))
 	if err != nil {
@@ -67,16 +67,16 @@ func (m *Mint) DecideKept(n *Named) (Minted, error) {
 // VoidReason says why a handoff was voided.
 type VoidReason string
 
-// Values of VoidReason.
+// VoidReason values.
 const (
-	VoidReplaced VoidReason = "replaced"  // a later handoff has its name
+	VoidReplaced VoidReason = "replaced"  // a later handoff took its name
 	VoidSignIn   VoidReason = "signed-in" // the guest signed in, which moved the list
 )
 
 // VoidReasons lists all reasons.
 var VoidReasons = []VoidReason{VoidReplaced, VoidSignIn}
 
-// VoidedEvent returns the event for a voided handoff, which has a payload.
+// VoidedEvent returns the event for a voided handoff with a payload.
 func VoidedEvent(p *guest.Profile, h Handoff, why VoidReason, now time.Time) (guest.Event, error) {
 	payload, err := json.Marshal(struct {
 		HandoffID guest.ID   `json:"handoffId"`
@@ -92,7 +92,7 @@ func VoidedEvent(p *guest.Profile, h Handoff, why VoidReason, now time.Time) (gu
 	return guest.Event{ID: id, Type: p.EventType("handoff.voided.v1"), Subject: string(h.ID), Retention: guest.Audit, Payload: payload, At: now}, err
 }
 
-// eventOf derives the ID of an event that happens at most once to a handoff.
+// eventOf derives an event ID for an event that happens at most once per handoff.
 func eventOf(h guest.ID, minted time.Time, what string) (guest.ID, error) {
 	sum := sha256.Sum256([]byte(string(h) + "|" + what))
 	var u ulid.ULID

@@ -13,25 +13,25 @@ import (
 	"holdfast/internal/guest"
 )
 
-// RemoveItemsRequest is a checkout's request to take the items of a consumed handoff out of the guest's list.
+// RemoveItemsRequest is a checkout's request to remove a consumed handoff's items from the guest's list.
 type RemoveItemsRequest struct {
 	ID     string // handoff ID
-	By     string // name of the service, which must have consumed the handoff
+	By     string // the service's name; it must be the service that consumed the handoff
 	Tenant string // restricts the service to a tenant; "": any
 	Items  []guest.SoldItem
 	Trace  guest.Trace
 }
 
-// Errors of RemoveItems.
+// RemoveItems errors.
 var (
 	ErrNotConsumed  = errcode.New(errcode.Conflict, "the handoff is not consumed: consume it first")
 	ErrItemsRemoved = errcode.New(errcode.Conflict, "other items of this handoff were removed before: each handoff removes items once")
 )
 
-// RemoveItemsRoute is the route of the stored answers.
+// RemoveItemsRoute is the route in stored answers.
 const RemoveItemsRoute = "POST /internal/handoff/{id}/remove-items"
 
-// RemoveItems takes sold items out of the list of the session that minted a handoff, once per handoff: a repeated request
+// RemoveItems removes sold items from the minting session's list, once per handoff: a repeated request
 // returns the same result. Entries that were added after the mint stay. It returns ErrNoHandoff, ErrNotConsumed,
 // ErrItemsRemoved or FieldErrors.
 func (s *Service) RemoveItems(ctx context.Context, r RemoveItemsRequest) (guest.RemovedSold, error) {
@@ -70,7 +70,7 @@ func (s *Service) RemoveItems(ctx context.Context, r RemoveItemsRequest) (guest.
 	return o.Result, err
 }
 
-// listed returns Listed, which handoffs of earlier releases lack.
+// listed returns Listed, which earlier releases did not store.
 func listed(h Handoff) time.Time {
 	if h.Listed.IsZero() {
 		return h.Minted

@@ -156,7 +156,7 @@ func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, cons
 	return nil
 }
 
-// removeItems takes sold items out of the list of the guest. Profiles with stays do not have it.
+// removeItems removes sold items from the guest's list. Profiles with stays lack this route.
 func (h *Receiver) removeItems(w http.ResponseWriter, r *http.Request, id string) error {
 	if h.Handoffs.Profile().IsHotel() {
 		return errPath
@@ -204,7 +204,7 @@ func (h *Receiver) removeItems(w http.ResponseWriter, r *http.Request, id string
 	return nil
 }
 
-// maxSoldBody has space for 100 items whose IDs have the maximum length, in bytes.
+// maxSoldBody fits 100 items with the longest IDs, in bytes.
 const maxSoldBody = 64 << 10
 
 // receivedView is a consumed handoff in profile hotel.

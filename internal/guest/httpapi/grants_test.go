@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// grant is a request whose answer lets the client do something, and the ends of that.
+// grant is a request whose answer lets the client do something, and the events that end this permission.
 type grant struct {
 	path, body string
 	ends       map[string]end
@@ -27,18 +27,18 @@ type grant struct {
 
 // end is an event after which a repeated request must be refused.
 type end struct {
-	life   time.Duration // of handoffs; 0: 10 minutes
+	life   time.Duration // handoff lifetime; 0: 10 minutes
 	shop   bool          // only in profiles with a payload
 	happen func(s *server, b *browser, granted answer)
 	status int
 	code   string
 }
 
-// TestRepeatedGrants checks for every route with stored answers that a repeated request does not hand out a grant that has
-// ended, neither from hot state nor from the database.
+// TestRepeatedGrants checks for every route with stored answers that a repeated request does not hand out an ended
+// grant, neither from hot state nor from the database.
 func TestRepeatedGrants(t *testing.T) {
 	t.Parallel()
-	// The answers of these routes grant nothing: they describe data of the session that the request proves.
+	// The answers to these routes grant nothing: they describe the data of the session that the cookie proves.
 	nothing := []string{
 		"POST /wishlist", "PATCH /wishlist/{propertyId}", "DELETE /wishlist/{propertyId}", "POST /telemetry/page-view", "POST /telemetry/funnel",
 		"POST /session/clear", // begins another session each time

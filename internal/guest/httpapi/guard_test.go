@@ -14,20 +14,20 @@ import (
 	"holdfast/internal/web"
 )
 
-// guardedRoute is a change of the wishlist. path returns the path of the change, body its body, and read the path of what the
-// guard is about.
+// guardedRoute is a wishlist change. path and body return its path and body, and read the path of the list or entry
+// that the guard is about.
 type guardedRoute struct {
 	path, body, read func(b *browser) string
-	status           int  // of the change
+	status           int  // expected status
 	entry            bool // the guard is about an entry, which may be missing
-	missing          int  // status of the change without the entry
+	missing          int  // expected status if the entry is missing
 }
 
 func fixed(text string) func(*browser) string { return func(*browser) string { return text } }
 
 func atItem(b *browser) string { return "/wishlist/" + b.item() }
 
-// guardedRoutes contains the changes of the wishlist.
+// guardedRoutes contains all wishlist changes except unguardedRoutes.
 var guardedRoutes = map[string]guardedRoute{
 	"POST /wishlist":                {fixed("/wishlist"), func(b *browser) string { return b.wish(b.nth(2)) }, fixed("/wishlist"), 201, false, 0},
 	"PATCH /wishlist/{propertyId}":  {atItem, fixed(`{"note":"guarded"}`), atItem, 200, true, 404},
@@ -36,13 +36,13 @@ var guardedRoutes = map[string]guardedRoute{
 	"POST /session/link":            {fixed("/session/link"), func(b *browser) string { return `{"token":"` + userToken(b.t, "u-"+b.cookie[4:30]) + `"}` }, fixed("/wishlist"), 200, false, 0},
 }
 
-// unguardedRoutes change no wishlist, or have their own test.
+// unguardedRoutes do not change wishlists, or are tested separately.
 var unguardedRoutes = []string{
 	"PATCH /session/preferences", "PATCH /session/attributes", "POST /session", "DELETE /session/link", "DELETE /user/sessions", "DELETE /user/sessions/{sessionId}",
 	"POST /session/recently-viewed", "POST /search", "POST /search/map", "POST /handoff/{tenantId}/{propertyId}", "POST /telemetry/page-view", "POST /telemetry/funnel",
 }
 
-// TestEveryChangeIsGuarded checks that a new change of the wishlist takes a guard.
+// TestEveryChangeIsGuarded checks that all wishlist changes take a guard.
 func TestEveryChangeIsGuarded(t *testing.T) {
 	t.Parallel()
 	inProfiles(t, func(t *testing.T, s *server) {
@@ -68,7 +68,7 @@ func TestEveryChangeIsGuarded(t *testing.T) {
 	})
 }
 
-// tagAt reads the tag of the wishlist or an entry, "" if there is none.
+// tagAt reads the wishlist's or an entry's tag, "" without an entry.
 func (b *browser) tagAt(path string) string {
 	b.t.Helper()
 	a := b.send(http.MethodGet, path, "", `If-None-Match: "-"`)
@@ -79,7 +79,7 @@ func (b *browser) tagAt(path string) string {
 	return a.header.Get("Etag")
 }
 
-// TestGuards walks all changes with all kinds of guards, for entries that exist and those that do not.
+// TestGuards walks all changes with all guard kinds, for existing and missing entries.
 func TestGuards(t *testing.T) {
 	t.Parallel()
 	inUserSites(t, func(t *testing.T, s *server) {

@@ -73,7 +73,7 @@ func (x *exchange) mintBody() (r handoffs.MintRequest, err error) {
 	return r, err
 }
 
-// mint mints a handoff, or returns the open one of its name, and answers with its URL. The answer to a repeated request
+// mint mints a handoff, or returns the open handoff with its name, and answers with its URL. The answer to a repeated request
 // is the same while the handoff is open.
 func (x *exchange) mint() error {
 	r, err := x.mintBody()

@@ -33,7 +33,7 @@ type benchServer struct {
 	*server
 
 	sites    *receiver
-	token    string // of a booking site
+	token    string // booking site's token
 	sessions []*browser
 }
 
@@ -64,7 +64,7 @@ func (s *benchServer) request(base, method, path, body, header string) (string, 
 	return string(answer), err
 }
 
-// guest sends a request of the i-th guest.
+// guest sends a request as the i-th guest.
 func (s *benchServer) guest(i int, method, path, body string) (string, error) {
 	return s.request(s.base, method, api+path, body, "Cookie: gms="+s.sessions[i%len(s.sessions)].cookie)
 }
@@ -92,8 +92,8 @@ func (s *benchServer) consume(m minted) error {
 	return err
 }
 
-// BenchmarkGuests sends 200 requests per second of 200 guests, and reports the median and the 99th percentile of the
-// time from when each request is due. Use -benchtime 1000x for 5 s.
+// BenchmarkGuests sends 200 requests per second from 200 guests, and reports the median and 99th percentile latency,
+// measured from the time when each request is due. Use -benchtime 1000x for 5 s.
 func BenchmarkGuests(b *testing.B) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		for _, hot := range []string{"memory", "redis"} {
@@ -151,8 +151,8 @@ func paced(b *testing.B, send func(i int) error) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkTableSize reports the bytes per row of each table, and of its indexes, after b.N wishes, handoffs and received
-// events. Each guest has ten. All requests are scored, and all events are published.
+// BenchmarkTableSize reports each table's bytes per row, and its indexes', after b.N wishes, handoffs and received
+// events, ten per guest. All requests are scored, and all events are published.
 func BenchmarkTableSize(b *testing.B) {
 	config := bots.DefaultConfig()
 	config.SampleHumans, config.CadenceWeight, config.SessionsWeight, config.HeadersWeight, config.HistoryWeight = 1, 0.2, 0.1, 0.1, 0.05 // refuse none

@@ -32,7 +32,7 @@ type parts struct {
 	cookies    *guest.Cookies
 	limits     guest.Limits
 	algorithm  handoffs.Algorithm
-	life       time.Duration // of handoffs; 0: 10 minutes
+	life       time.Duration // handoff lifetime; 0: 10 minutes
 	profile    *guest.Profile
 	users      guest.Users
 	source     catalogue.Source

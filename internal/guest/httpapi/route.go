@@ -156,7 +156,7 @@ type action struct {
 // ofTagged are the conditions of answers with an entity tag.
 var ofTagged = []string{"If-None-Match"}
 
-// ofChanges are the conditions of changes to the wishlist: see guest.Guard.
+// ofChanges are the conditions for wishlist changes: see guest.Guard.
 var ofChanges = []string{"If-Match", "If-None-Match"}
 
 var criteriaActions = map[string]map[string]*action{

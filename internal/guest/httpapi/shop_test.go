@@ -235,7 +235,7 @@ func shopNames(t *testing.T, s *server) {
 	}
 }
 
-// TestShopRemoveItems checks that a checkout takes the sold items out of the cart, once.
+// TestShopRemoveItems checks that a checkout removes the sold items from the cart, once.
 func TestShopRemoveItems(t *testing.T) {
 	t.Parallel()
 	inShops(t, shopRemoveItems)

@@ -260,7 +260,7 @@ func TestUserTokens(t *testing.T) {
 	}
 }
 
-// TestRefusedSubjects checks that the refusal of each wrong user ID says which rule it breaks, and only to the holder of a
+// TestRefusedSubjects checks that the error for each wrong user ID says which rule it breaks, but only to a client with a
 // key.
 func TestRefusedSubjects(t *testing.T) {
 	t.Parallel()

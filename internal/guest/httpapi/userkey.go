@@ -53,7 +53,7 @@ func userKey(text string) (k *bearer.Keyring, err error) {
 	return nil, err
 }
 
-// User implements guest.Users. Any key may have signed. The rule that an ID breaks is reported only for a token with a valid
+// User implements guest.Users. Any key may be the signer. The rule that an ID breaks is reported only for a token with a valid
 // signature.
 func (u *UserKeys) User(token string, now time.Time) (string, error) {
 	for _, k := range u.keys {

@@ -52,7 +52,7 @@ func (x *exchange) viewOf(w guest.Wish) any {
 // quoted returns an entity tag as in the header ETag.
 func quoted(tag string) string { return `"` + tag + `"` }
 
-// tagged reports whether the answer carries an entity tag. The answers of the hotel search were fixed before lists had tags:
+// tagged reports whether the answer carries an entity tag. The hotel search's answers were fixed before lists got tags:
 // only requests with a condition get them there.
 func (x *exchange) tagged() bool {
 	h := x.in.Header
@@ -101,7 +101,7 @@ func (x *exchange) newWish() (w guest.Wish, most int, err error) {
 
 const defaultSource = "detail"
 
-// addWish adds an item to the wishlist, or to the quantity of its entry.
+// addWish adds an item to the wishlist, or increases its quantity.
 func (x *exchange) addWish() error {
 	w, most, err := x.newWish()
 	if err != nil {
@@ -142,7 +142,7 @@ func (x *exchange) changeWish() error {
 	})
 }
 
-// tag sets the entity tag of an answer with an entry.
+// tag sets an answer's entity tag to its entry's tag.
 func (x *exchange) tag(a *answer, w guest.Wish) {
 	if x.tagged() {
 		a.Etag = quoted(w.Tag())
@@ -161,7 +161,7 @@ func (x *exchange) getWish() error {
 	return x.sendTagged(w.Tag(), x.viewOf(w))
 }
 
-// sendTagged answers with a view, or 304 if the client has the view with this entity tag.
+// sendTagged answers with a view, or 304 if the client already knows this entity tag.
 func (x *exchange) sendTagged(tag string, view any) error {
 	known, err := web.ParseEntityTags(x.in.Header, "If-None-Match")
 	if err != nil {
@@ -181,7 +181,7 @@ func (x *exchange) sendTagged(tag string, view any) error {
 	return nil
 }
 
-// guard reads the conditions of a change.
+// guard reads a change's conditions.
 func guard(h http.Header) (g guest.Guard, err error) {
 	match, err := web.ParseEntityTags(h, "If-Match")
 	if err != nil {

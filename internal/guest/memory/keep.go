@@ -16,7 +16,7 @@ type changes struct {
 	on      bool
 	changed map[guest.ID]struct{}
 	dropped map[guest.ID]struct{}
-	taken   int // IDs of the last TakeChanges, which may not be stored yet
+	taken   int // IDs in the last TakeChanges, which may not be stored yet
 }
 
 var _ guest.HotKeeper = (*Hot)(nil)
@@ -75,7 +75,7 @@ func (h *Hot) Unsaved() int {
 	return len(c.changed) + len(c.dropped) + c.taken
 }
 
-// kept is the JSON of a session in a guest.HotStore. Members are only added.
+// kept is a session's JSON in a guest.HotStore. Members are only added.
 type kept struct {
 	LastSeen   int64                       `json:"lastSeen"` // Unix milliseconds
 	Locale     string                      `json:"locale,omitempty"`
@@ -85,17 +85,17 @@ type kept struct {
 	Lists      map[guest.List][]guest.Item `json:"lists,omitempty"`
 }
 
-// keptSearch is the JSON of a search.
+// keptSearch is a search's JSON.
 type keptSearch struct {
 	Query   json.RawMessage `json:"query"`
 	Created int64           `json:"created"` // Unix milliseconds
 }
 
-// touchEvery is how often an unchanged session in use is stored again, so that it does not expire. A day is what
-// MarkSeen takes, too.
+// touchEvery is how often an unchanged session in use is stored again, so that it does not expire. MarkSeen
+// records days, too.
 const touchEvery = 24 * time.Hour
 
-// takeStep is the greatest number of states per TakeChanges.
+// takeStep limits the states per TakeChanges.
 const takeStep = 1000
 
 // TakeChanges implements guest.HotKeeper. Evicted entries stay in the store.

@@ -47,7 +47,7 @@ var (
 		FOR UPDATE OF h`}
 	sqlVoid = pgdb.Statement{Name: "guest.void_handoffs", SQL: `
 		UPDATE bff_consumer.handoff_replay_log SET voided_at = $2 WHERE id = ANY ($1)`}
-	// sqlVoidOpen voids all open handoffs of a session that have a payload.
+	// sqlVoidOpen voids a session's open handoffs with a payload.
 	sqlVoidOpen = pgdb.Statement{Name: "guest.void_open_handoffs", SQL: `
 		UPDATE bff_consumer.handoff_replay_log h SET voided_at = $2
 		WHERE h.guest_session_id = $1 AND h.payload IS NOT NULL AND h.voided_at IS NULL AND NOT h.consumed AND h.expires_at > $2
@@ -194,7 +194,7 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 	})
 }
 
-// claim voids the handoffs that the mint's decision about its name voids. A stay has no name.
+// claim decides about the mint's name, and voids handoffs accordingly. Stays are not named.
 func (t *tx) claim(m *handoffs.Mint) (claim handoffs.Claim, err error) {
 	if m.Handoff.Payload == nil {
 		return claim, nil

@@ -103,7 +103,7 @@ func (t *tx) wish(item string) (guest.Wish, error) {
 	return row.wish(), err
 }
 
-// check checks a guard of the session's list.
+// check checks a guard on the session's list.
 func (t *tx) check(g guest.Guard) error {
 	if g.IsZero() {
 		return nil

@@ -34,7 +34,7 @@ const (
 			WHERE guest_session_id = ?1 AND property_id = ?2 AND tenant_id = ?3 AND payload IS NOT NULL AND voided_at IS NULL AND (consumed = 1 OR expires_at > ?4)) h
 		JOIN (SELECT id AS key_id, tenant_id AS key_tenant, secret, state, not_before, not_after, retired_at FROM bff_consumer_handoff_keys) k ON key_id = hmac_key_id`
 	sqlVoid = `UPDATE bff_consumer_handoff_replay_log SET voided_at = ? WHERE id = ?`
-	// sqlVoidOpen voids all open handoffs of a session that have a payload.
+	// sqlVoidOpen voids a session's open handoffs with a payload.
 	sqlVoidOpen = `UPDATE bff_consumer_handoff_replay_log SET voided_at = ?2
 		WHERE guest_session_id = ?1 AND payload IS NOT NULL AND voided_at IS NULL AND consumed = 0 AND expires_at > ?2 RETURNING ` + handoffColumns
 	sqlConsume = `UPDATE bff_consumer_handoff_replay_log SET consumed = 1, consumed_at = ?2, consumed_by = ?3, consume_key = ?4
@@ -208,7 +208,7 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 	})
 }
 
-// claim voids the handoffs that the mint's decision about its name voids. A stay has no name.
+// claim decides about the mint's name, and voids handoffs accordingly. Stays are not named.
 func (t *tx) claim(m *handoffs.Mint) (claim handoffs.Claim, err error) {
 	if m.Handoff.Payload == nil {
 		return claim, nil

@@ -89,7 +89,7 @@ func (s *Store) KeepHot(ctx context.Context, of guest.HotChanges, erased []guest
 // a server that keeps hot state in memory, the row is deleted after it.
 const erasedLife = 24 * time.Hour
 
-// eraseHot deletes a session's hot state, and notes the erasure with the keys of the session's answers.
+// eraseHot deletes a session's hot state, and notes the erasure with the session's answer keys.
 func eraseHot(c *sqlite.Conn, session guest.ID, answers []string, now time.Time) error {
 	if answers == nil {
 		answers = []string{}
@@ -105,7 +105,7 @@ func eraseHot(c *sqlite.Conn, session guest.ID, answers []string, now time.Time)
 	return sqlitedb.Exec(c, sqlNoteErased, hash[:], string(keys), now.Add(erasedLife).UnixMicro())
 }
 
-// DropOldHot deletes hot state and notes of erasures that expired before a time, up to limit rows.
+// DropOldHot deletes hot state and erasure notes that expired before a time, up to limit rows.
 func (s *Store) DropOldHot(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "drop_old_hot", func(c *sqlite.Conn) error {
 		n = 0
@@ -120,7 +120,7 @@ func (s *Store) DropOldHot(ctx context.Context, before time.Time, limit int) (n 
 	return n, err
 }
 
-// ForgetHot deletes all hot state, e.g. in a restored database: guests may have cleared their sessions since.
+// ForgetHot deletes all hot state, e.g. in a restored database: guests may clear their sessions after a backup.
 func (s *Store) ForgetHot(ctx context.Context) error {
 	return s.db.Write(ctx, "forget_hot", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, `DELETE FROM bff_consumer_hot_state`) })
 }

@@ -25,7 +25,7 @@ type guarded struct {
 	do   func(u *user, m guest.Mutation) (replayed bool, err error)
 }
 
-// guardedSteps are all changes of wishlists. The item has the number standing.
+// guardedSteps are all wishlist changes, to the item with the number standing.
 func guardedSteps() []guarded {
 	return []guarded{
 		{"AddWish", true, func(u *user, m guest.Mutation) (bool, error) {
@@ -58,7 +58,7 @@ func (u *user) listTag() string {
 	return guest.ListTag(u.wishes(guest.MaxWishes))
 }
 
-// tagOf returns the tag of the item's entry, "" without an entry.
+// tagOf returns the tag of the item's entry, or "".
 func (u *user) tagOf(item string) string {
 	u.t.Helper()
 	all := u.wishes(guest.MaxWishes)
@@ -80,7 +80,7 @@ func oneTag(tags ...string) *guest.Tags { return &guest.Tags{Tags: tags} }
 
 var anyTag = &guest.Tags{Any: true}
 
-// tags checks that every change gives the list and the entry new tags, and results have the tags of what is stored.
+// tags checks that every change gives the list and the entry new tags, and that results carry the stored tags.
 func tags(_ *testing.T, u *user) {
 	seen := map[string]bool{u.listTag(): true}
 	fresh := func(what string, result guest.Wish) {
@@ -112,7 +112,7 @@ func tags(_ *testing.T, u *user) {
 	fresh("added again", u.add(u.wish(1)))
 }
 
-// guards walks all changes with all kinds of guards. A change that is refused has no effect.
+// guards walks all changes with all guard kinds. A refused change has no effect.
 func guards(_ *testing.T, u *user) {
 	u.ring()
 	for _, s := range guardedSteps() {
@@ -183,7 +183,7 @@ func guardedRepeats(_ *testing.T, u *user) {
 	}
 }
 
-// oneWins checks that one of several changes with the same guard happens.
+// oneWins checks that exactly one change happens if several carry the same guard.
 func oneWins(_ *testing.T, u *user) {
 	for _, s := range guardedSteps() {
 		one := u.other()
@@ -212,7 +212,7 @@ func oneWins(_ *testing.T, u *user) {
 	}
 }
 
-// edit is a change by one of two clients. Its guard refers to the tags that the client has read.
+// edit is a client's change. Its guard refers to the tags that the client read.
 type edit struct {
 	kind     string // add, set, remove or clear
 	item     string
@@ -221,13 +221,13 @@ type edit struct {
 	guard    string // "", right, stale, any or none
 }
 
-// listState is the model of a list: quantities, and whether tags that were read are still current.
+// listState models a list: quantities, and whether the clients' tags are still current.
 type listState struct {
 	rows    map[string]int
 	changed map[string]bool // by item; "" for the list
 }
 
-// apply returns the outcome of an edit.
+// apply returns an edit's outcome.
 func (s *listState) apply(e edit, quantities bool) string {
 	of := e.item
 	if e.kind == "add" || e.kind == "clear" {
@@ -263,7 +263,7 @@ func (s *listState) apply(e edit, quantities bool) string {
 	return "done"
 }
 
-// outcome names the result of an edit like apply.
+// outcome names an edit's result like apply.
 func outcome(err error, result string) string {
 	_, tooMany := errors.AsType[*guest.QuantityError](err)
 	switch {
@@ -279,7 +279,7 @@ func outcome(err error, result string) string {
 	return err.Error()
 }
 
-// run makes an edit. list and entry are the tags that the client has read.
+// run makes an edit. list and entry are the tags that the client read.
 func (e edit) run(u *user, m guest.Mutation, list, entry string) string {
 	tag := entry
 	if e.kind == "add" || e.kind == "clear" {

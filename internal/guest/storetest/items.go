@@ -228,7 +228,7 @@ func increase(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", kinds, []string{"added.v1", "changed.v1", "changed.v1", "removed.v1", "added.v1"})
 }
 
-// increaseConcurrently checks that each of many concurrent additions counts, and none exceeds the limit.
+// increaseConcurrently checks that all concurrent additions count, and none exceeds the limit.
 func increaseConcurrently(_ *testing.T, u *user) {
 	u = u.in(shop)
 	const racers, each, most = 4, 5, 17
@@ -253,7 +253,7 @@ func increaseConcurrently(_ *testing.T, u *user) {
 	suite.Equal(u.t, "quantity", u.wishes(10)[0].Quantity, most)
 }
 
-// linkQuantities checks the quantities of an item in both lists, by merge rule.
+// linkQuantities checks an item's quantities in both lists, by merge rule.
 func linkQuantities(_ *testing.T, u *user) {
 	for _, c := range []struct {
 		rule             guest.MergeRule

@@ -108,7 +108,7 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 		all.Go(func() {
 			m := guest.Mutation{Session: u.session, Route: "POST /mint", Key: fmt.Sprint(i / 2), Digest: sha256.Sum256(nil), Profile: u.profile}
 			item := u.item(1)
-			if !u.profile.IsHotel() { // where another handoff of the same name would void the first
+			if !u.profile.IsHotel() { // where another handoff with the same name would void the first
 				item = u.item(10 + i/2)
 			}
 			if _, err := u.mintFor(s, m, tenant, item); err != nil && !errors.Is(err, guest.ErrInFlight) {

@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/suite"
 )
 
-// nameChecks are about handoffs with a payload, which have a name.
+// nameChecks are about handoffs with a payload, which are named.
 func nameChecks() []check {
 	return []check{
 		{"Replaced", nameReplaced},
@@ -73,7 +73,7 @@ func (u *user) wantSpent(what string, m handoffs.Mint, consumed guest.ID) {
 	suite.Equal(u.t, what+": the consumed handoff", spent.Handoff, u.handoff(consumed))
 }
 
-// nameReplaced checks that one of two handoffs with the same name can be consumed, and none after it.
+// nameReplaced checks that only the later handoff with a name can be consumed, and that no handoff can be minted after it.
 func nameReplaced(_ *testing.T, u *user) {
 	u.ring()
 	tenant := newTenant()
@@ -240,7 +240,7 @@ func nameRefused(_ *testing.T, u *user) {
 	u.consume(attempt(first, "checkout", "a"))
 }
 
-// removeSold checks which entries stay: those added after the mint, of another tenant, or not sold, and the rest of a
+// removeSold checks which entries stay: those added after the mint, for another tenant, or not sold, and the rest of a
 // quantity.
 func removeSold(_ *testing.T, u *user) {
 	w := func(n, quantity int) guest.Wish {
@@ -281,7 +281,7 @@ func removeSold(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", kinds, []string{"wishlist.changed.v1", "wishlist.removed.v1", "wishlist.removed.v1", "wishlist.removed.v1"})
 }
 
-// nameRace mints handoffs of the same name at once, and consumes each as soon as it is minted: one order.
+// nameRace mints handoffs with the same name at once, and consumes each as soon as it is minted: one order.
 func nameRace(t *testing.T, u *user) {
 	u.ring()
 	const racers = 30
@@ -340,7 +340,7 @@ func nameModel(t *testing.T, u *user) {
 	})
 }
 
-// nameMachine mints and consumes handoffs of a few names. The model is the state of each handoff, and the requests.
+// nameMachine mints and consumes handoffs with a few names. The model contains each handoff's state, and the requests.
 type nameMachine struct {
 	*user
 	keys    *handoffs.Keys

@@ -246,7 +246,7 @@ func oneRowPerProperty(_ *testing.T, u *user) {
 	suite.Equal(u.t, "winners", winners.Load(), 1)
 	entries := u.wishes(10)
 	suite.Equal(u.t, "entries", len(entries), 1)
-	suite.Equal(u.t, "quantity", entries[0].Quantity, u.quantity(10)) // each of the ten counts
+	suite.Equal(u.t, "quantity", entries[0].Quantity, u.quantity(10)) // all ten count
 }
 
 func clearAll(_ *testing.T, u *user) {

@@ -13,7 +13,7 @@ import (
 	backend "holdfast/internal/syncstorage/spanner"
 )
 
-// BenchmarkWrite compares the store's overwrites of records of 500 B with the least work in the same database: a
+// BenchmarkWrite compares the store's 500-byte overwrites with the least work in the same database: a
 // transaction that reads the records' IDs and buffers their rows. The two alternate. Only their ratio counts, because
 // the emulator keeps everything in memory.
 func BenchmarkWrite(b *testing.B) {
@@ -47,7 +47,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// bareWrite overwrites records in a collection of its own, so that it does not wait for the store.
+// bareWrite overwrites records in a separate collection, so that it does not wait for the store.
 func bareWrite(tx *spannerdb.Tx, o ss.Owner, ids []string, now time.Time) error {
 	key := func(more map[string]any) map[string]any {
 		more["fxa_uid"], more["fxa_kid"], more["collection_id"] = o.FxAUID, "bare"+o.FxAKID[4:], 4

@@ -18,7 +18,7 @@ func benchRecords(first, n int, payload func(i int) string) (all []ss.Update) {
 	return all
 }
 
-// BenchmarkRows overwrites records of 150 B; see suite.BenchmarkRows.
+// BenchmarkRows overwrites 150-byte records; see suite.BenchmarkRows.
 func BenchmarkRows(b *testing.B, s ss.Store) {
 	payload := func(int) string { return strings.Repeat("x", 150) }
 	write := func(owner int) (ss.Owner, ss.Write) {
@@ -35,8 +35,8 @@ func BenchmarkRows(b *testing.B, s ss.Store) {
 	})
 }
 
-// BenchmarkSize writes b.N records of each payload size and up to 100 more, or fewer large ones, to an empty store from open. The
-// function that open returns reports the bytes per record. A user has at most 4,000 records.
+// BenchmarkSize writes b.N records per payload size and up to 100 more, or fewer large records, to an empty store from open. The
+// function that open returns reports the bytes per record. A user gets at most 4,000 records.
 func BenchmarkSize(b *testing.B, open func(*testing.B) (s ss.Store, report func(records int))) {
 	for _, size := range []int{200, 500, 1000, 10_000} {
 		b.Run(fmt.Sprintf("%d B", size), func(b *testing.B) {

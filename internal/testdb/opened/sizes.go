@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// Size is a table's number of rows, and its bytes on disk without the gaps that VACUUM removes. Data includes TOAST; on
-// SQLite also the primary key of a table without rowids, which is the table itself.
+// Size is a table's row count, and its bytes on disk without the gaps that VACUUM removes. Data includes TOAST; on
+// SQLite also a WITHOUT ROWID table's primary key, which is the table itself.
 type Size struct{ Rows, Data, Indexes int64 }
 
 // SQLiteSizes returns the sizes of all tables with rows.
@@ -42,7 +42,7 @@ func SQLiteSizes(t testing.TB, db *sqlitedb.DB) map[string]Size {
 	return all
 }
 
-// PostgresSizes rewrites all tables, and returns the sizes of those with rows. Names do not contain the schema.
+// PostgresSizes rewrites all tables, and returns the sizes of tables with rows. Names do not contain the schema.
 func PostgresSizes(t testing.TB, db *pgdb.DB) map[string]Size {
 	t.Helper()
 	var name string
@@ -63,7 +63,7 @@ func PostgresSizes(t testing.TB, db *pgdb.DB) map[string]Size {
 	return all
 }
 
-// ReportSizes reports the bytes per record of each table from 5 bytes on, and their sum, without outboxes, whose
+// ReportSizes reports each table's bytes per record from 5 bytes on, and their sum, without outboxes, whose
 // events are deleted when they are published.
 func ReportSizes(b *testing.B, sizes map[string]Size, records int) {
 	b.Helper()

@@ -1,5 +1,5 @@
 //test:unraced compiling gRPC for the race detector takes a minute
-//test:check its tests need the emulator of Spanner
+//test:check its tests need the Spanner emulator
 
 package spannertest
 

@@ -72,7 +72,7 @@ func NewGuest(n int) *Guest {
 // Forget keeps only the last state, between rounds.
 func (g *Guest) Forget() { g.history = g.history[len(g.history)-1:] }
 
-// nearlyMost is a quantity after which additions could exceed the limit of the shop, 99.
+// nearlyMost is a quantity after which additions could exceed the shop's limit, 99.
 const nearlyMost = 90
 
 // Next chooses a change, possibly without effect. It includes handoff changes only if handoffs is set.

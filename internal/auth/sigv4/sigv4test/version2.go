@@ -58,7 +58,7 @@ func (s Signer) PresignVersion2(r *http.Request, bucket string, expires time.Tim
 	r.URL.RawQuery = encode(q)
 }
 
-// SignFormVersion2 adds the fields of a form upload that version 2 signs.
+// SignFormVersion2 adds the form fields that version 2 signs.
 func (s Signer) SignFormVersion2(fields map[string]string, policy string) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(policy))
 	fields["AWSAccessKeyId"], fields["policy"], fields["signature"] = s.AccessKeyID, encoded, s.signVersion2(encoded)

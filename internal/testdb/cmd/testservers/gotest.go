@@ -71,7 +71,7 @@ func withoutPackages(args []string) []string {
 	return args
 }
 
-// Limits that end the tests of a package that hangs, on an idle machine. Several packages run at once. With a Citus
+// Limits that end a hanging package's tests, on an idle machine. Several packages run at once. With a Citus
 // cluster, a package with a store runs its suite once more there, and each statement takes several messages between
 // servers whose load the machine's pace does not show.
 const (
