@@ -60,6 +60,9 @@ func (s *Service) Limit(ctx context.Context, class Class, session ID, address st
 	if err != nil {
 		return r, false, err
 	}
+	if !taken[0].Allowed && s.opts.AddressLimited != nil {
+		s.opts.AddressLimited(class, address)
+	}
 	for i, t := range taken {
 		if i == 0 || stricter(t, r.Taken) {
 			r = Rate{class, buckets[i].Limit, t}

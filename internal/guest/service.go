@@ -42,6 +42,10 @@ type Options struct {
 
 	Degraded Degraded // counts; may be nil
 
+	// AddressLimited is called with Limit's arguments when it refuses a request because of the bucket that all sessions of
+	// the client address share; may be nil.
+	AddressLimited func(class Class, address string)
+
 	// Keeper is Hot in memory whose sessions are also kept in Kept, the database of no other server; both nil: hot state
 	// ends with the process, or outlives it by itself.
 	Keeper HotKeeper

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,6 +70,15 @@ func newVisitor(t *testing.T, site string) *visitor {
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &visitor{t, site, &http.Client{Jar: jar, CheckRedirect: stay}, "de-AT"}
+}
+
+// from makes the visitor connect from another of this machine's addresses, e.g. 127.0.0.2.
+func (v *visitor) from(address string) *visitor {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	transport := &http.Transport{DialContext: dialer.DialContext}
+	v.t.Cleanup(transport.CloseIdleConnections)
+	v.http.Transport = transport
+	return v
 }
 
 // want sends a request, as if from the page or a link to it, and returns the response and its body.
@@ -139,6 +150,35 @@ func buy(t *testing.T, site string) (one *visitor, to *url.URL) {
 	return one, to
 }
 
+// visitFromTwoAddresses checks that the limit for new sessions applies to each visitor's address, in pages and in requests
+// that the shop forwards.
+func visitFromTwoAddresses(t *testing.T, site string) {
+	if runtime.GOOS != "linux" {
+		t.Log("not checked: only Linux has the addresses 127.0.0.2 and 127.0.0.3 without setup")
+		return
+	}
+	// begin returns the address's remaining new sessions, of 10.
+	begin := func(address string) (remaining int) {
+		header, _ := newVisitor(t, site).from(address).want(http.StatusCreated, http.MethodPost, "/bff/consumer/v1/session", "")
+		if n, err := fmt.Sscanf(header.Get("RateLimit"), `"bootstrap";r=%d`, &remaining); n != 1 {
+			t.Fatalf("RateLimit %q: %v", header.Get("RateLimit"), err)
+		}
+		return remaining
+	}
+	const rounds = 4
+	remaining := 0
+	for range rounds {
+		newVisitor(t, site).from("127.0.0.2").want(http.StatusOK, http.MethodGet, "/", "")
+		remaining = begin("127.0.0.2")
+	}
+	if remaining >= 10-rounds {
+		t.Errorf("%d sessions remain after %d pages and as many requests: the pages do not count", remaining, rounds)
+	}
+	if got := begin("127.0.0.3"); got != 9 {
+		t.Errorf("another address has %d sessions left, want 9", got)
+	}
+}
+
 func click(t *testing.T, site string) {
 	t.Helper()
 	page := chromium.Start(t).Open(t, site+"/")
@@ -186,6 +226,7 @@ func express(t *testing.T, c *typescript) {
 	} else {
 		silent.want(http.StatusOK, http.MethodGet, to.Path+"?"+to.RawQuery, "", `Paid: [{"itemId":"fig","quantity":1}]`)
 	}
+	visitFromTwoAddresses(t, site)
 	click(t, site)
 }
 
@@ -209,5 +250,6 @@ func TestNextJS(t *testing.T) {
 	if _, to := buy(t, site); to.Host != "checkout.example" {
 		t.Errorf("sent to %s", to)
 	}
+	visitFromTwoAddresses(t, site)
 	click(t, site)
 }

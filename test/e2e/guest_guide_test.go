@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,9 +24,39 @@ func TestGuestTutorial(t *testing.T) {
 	if err := os.WriteFile(config, []byte(settings[0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), "HOLDFAST_CONFIG="+config, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__BOTS__ENABLED=true",
-		"HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
+	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), "HOLDFAST_CONFIG="+config, binary.GuestsByDefault, "HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
 	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8002", host(t, s.Internal())}, commands)
+	beginFromTwoAddresses(t, s)
+}
+
+// beginFromTwoAddresses begins sessions, as the shop's server does for its visitors: when one visitor's address may begin no
+// more, another may.
+func beginFromTwoAddresses(t *testing.T, s *binary.Server) {
+	t.Helper()
+	begin := func(visitor, browser string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/bff/consumer/v1/session", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", visitor)
+		req.Header.Set("User-Agent", browser)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	status := http.StatusCreated
+	for i := 0; i < 1000 && status == http.StatusCreated; i++ {
+		status = begin("192.0.2.1", fmt.Sprint("browser ", i))
+	}
+	if status != http.StatusTooManyRequests {
+		t.Errorf("one address begins many sessions: status %d, want 429", status)
+	}
+	if got := begin("192.0.2.2", "another browser"); got != http.StatusCreated {
+		t.Errorf("another address begins a session: status %d, want 201", got)
+	}
 }
 
 // TestGuestExamples checks that the tutorials' code equals the tested examples in test/clients or the client's README.

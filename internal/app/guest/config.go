@@ -18,7 +18,7 @@ import (
 
 // Config is the section [guest].
 type Config struct {
-	Enabled bool `toml:"enabled" doc:"Serve guest sessions, wishlists, handoffs to booking sites, and their events. Guests need no account, so the default is true only while other machines cannot reach the server: server.listen is a loopback address such as 127.0.0.1, and neither server.public_url nor server.trusted_proxies is set."`
+	Enabled bool `toml:"enabled" doc:"Serve guest sessions, wishlists, handoffs to booking sites, and their events. Guests need no account, so the default is true only while other machines cannot reach the server: server.listen is a loopback address such as 127.0.0.1, and none of server.public_url, server.trusted_proxies and server.domain is set."`
 	settings.Database
 	settings.Sweep
 	Events

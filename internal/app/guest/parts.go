@@ -51,6 +51,7 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	sessions := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
 		Profile: profile, Users: s.cfg.users(), Processes: s.cfg.Processes, Degraded: p.degraded,
+		AddressLimited: (&sharedAddress{log: d.Log, clock: d.Clock}).limited,
 	}
 	views := catalogue.Options{Profile: profile, Fetcher: fetcher, Source: p.source, Campaign: s.cfg.Campaign, Clock: d.Clock, Hot: hot.Hot, Degraded: p.degraded}
 	if hot.local != nil { // avoids a non-nil interface with a nil pointer

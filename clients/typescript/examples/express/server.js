@@ -61,7 +61,7 @@ app.post("/checkout", express.urlencoded(), async (req, res) => {
 
 // Browsers also call Holdfast directly, under the page's origin.
 app.use(paths, (req, res) => {
-  const headers = { ...req.headers, "x-forwarded-for": req.ip };
+  const { forwarded, ...headers } = { ...req.headers, "x-forwarded-for": req.ip }; // a visitor's own Forwarded is not forwarded
   const upstream = forward(new URL(req.originalUrl, API), { method: req.method, headers }, (answer) => {
     res.writeHead(answer.statusCode, answer.headers);
     answer.pipe(res);

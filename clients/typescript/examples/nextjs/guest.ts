@@ -6,7 +6,8 @@ export type Cart = { items: { itemId: string; quantity: number }[] };
 
 /** Returns the guest for a browser's request, on the server. */
 export function guestOf(headers: Headers) {
-  return createSiteClient<Cart>({ baseUrl: process.env.API ?? "http://127.0.0.1:8000", request: { headers } });
+  const address = headers.get("x-forwarded-for") ?? undefined; // Next.js sets it
+  return createSiteClient<Cart>({ baseUrl: process.env.API ?? "http://127.0.0.1:8000", request: { headers }, address });
 }
 
 /** Names the cart: the cart after an order has a new name, so an old page cannot order it. */
