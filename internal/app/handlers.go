@@ -144,15 +144,16 @@ func (a *App) notFound(listener string, paths ...string) web.Service {
 			}
 		}
 	}
-	message := "no such path: this listener serves no enabled service"
+	reasons := []string{"no such path: this listener serves no enabled service"}
 	if len(paths) > 0 {
-		message = "no such path: expected " + strings.Join(paths, ", ")
+		reasons[0] = "no such path: expected " + strings.Join(paths, ", ")
 	}
 	for _, s := range a.cfg.Services {
 		if off := whyOff(s); off != "" && listener == service.Internal {
-			message += "; " + s.Name + " is off, because " + off
+			reasons = append(reasons, s.Name+" is off, because "+off)
 		}
 	}
+	message := strings.Join(reasons, "; ")
 	return web.Service{
 		Name: "server", Route: func(string) string { return "other" }, Routes: web.NoRoutes,
 		Serve: func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {

@@ -46,32 +46,43 @@ func TestSettingsThatTurnServicesOff(t *testing.T) {
 				continue
 			}
 			off++
-			want := s.Name + ".enabled = true"
-			if !strings.HasPrefix(why, setting+" is ") || !strings.Contains(why, want) {
-				t.Errorf("%s turns %s off, which says %q, want the setting and %s", setting, s.Name, why, want)
-			}
-			var out bytes.Buffer
-			all := a.announcement(nil)
-			all.log(&out)
-			if !strings.Contains(all.text(false), why) || !strings.Contains(out.String(), why) {
-				t.Errorf("the start says\n%s%s", all.text(false), out.String())
-			}
-			for _, path := range append([]string{"/" + s.Name + "/x"}, s.ProtocolPaths...) {
-				w := httptest.NewRecorder()
-				a.writeRootError(w, httptest.NewRequest(http.MethodGet, path, nil), errcode.New(errcode.NotFound, "no such path"))
-				if text := w.Body.String(); w.Code != http.StatusNotFound || !strings.Contains(text, why) || !json.Valid(w.Body.Bytes()) {
-					t.Errorf("%s: %d %s", path, w.Code, text)
-				}
-			}
-			w := httptest.NewRecorder()
-			if err := a.notFound(service.Internal).Serve(w, httptest.NewRequest(http.MethodGet, "/internal/x", nil), web.Address{}); err != nil || !strings.Contains(w.Body.String(), why) {
-				t.Errorf("the internal listener answers %s, %v", w.Body, err)
-			}
+			testTurnedOff(t, a, s, setting, why)
 		}
 		if off == 0 {
 			t.Errorf("%s turns nothing off", setting)
 		}
 	}
+}
+
+// testTurnedOff checks where a service that a setting turned off says so.
+func testTurnedOff(t *testing.T, a *App, s service.Service, setting, why string) {
+	t.Helper()
+	want := s.Name + ".enabled = true"
+	if !strings.HasPrefix(why, setting+" is ") || !strings.Contains(why, want) {
+		t.Errorf("%s turns %s off, which says %q, want the setting and %s", setting, s.Name, why, want)
+	}
+	var out bytes.Buffer
+	all := a.announcement(nil)
+	all.log(&out)
+	if !strings.Contains(all.text(false), why) || !strings.Contains(out.String(), why) {
+		t.Errorf("the start says\n%s%s", all.text(false), out.String())
+	}
+	for _, path := range append([]string{"/" + s.Name + "/x"}, s.ProtocolPaths...) {
+		w := httptest.NewRecorder()
+		a.writeRootError(w, httptest.NewRequest(http.MethodGet, path, nil), errcode.New(errcode.NotFound, "no such path"))
+		if text := w.Body.String(); w.Code != http.StatusNotFound || !strings.Contains(text, why) || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s: %d %s", path, w.Code, text)
+		}
+	}
+	w := httptest.NewRecorder()
+	if err := a.notFound(service.Internal).Serve(w, httptest.NewRequest(http.MethodGet, "/internal/x", nil), web.Address{}); err != nil || !strings.Contains(w.Body.String(), why) {
+		t.Errorf("the internal listener answers %s, %v", w.Body, err)
+	}
+}
+
+// TestOffForItself checks that a service that nothing else turned off gives no reason.
+func TestOffForItself(t *testing.T) {
+	t.Parallel()
 	for _, environ := range [][]string{nil, {"HOLDFAST_SERVER__LISTEN=:80", "HOLDFAST_GUEST__ENABLED=true"}, {"HOLDFAST_SERVER__LISTEN=:80", "HOLDFAST_GUEST__ENABLED=false"}} {
 		cfg, _, err := Load(Services(), "", environ)
 		if err != nil {

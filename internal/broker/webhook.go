@@ -75,16 +75,21 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 	all.SetLimit(webhookRequests)
 	for _, indexes := range streams {
 		all.Go(func() error {
-			for _, i := range indexes {
-				if results[i] = w.send(ctx, &events[i]); results[i] != nil {
-					break
-				}
-			}
+			w.sendInOrder(ctx, events, indexes, results)
 			return nil
 		})
 	}
 	_ = all.Wait()
 	return refusals(results)
+}
+
+// sendInOrder sends the events at these indexes until one is refused, and stores their results.
+func (w *Webhook) sendInOrder(ctx context.Context, events []outbox.Event, indexes []int, results []error) {
+	for _, i := range indexes {
+		if results[i] = w.send(ctx, &events[i]); results[i] != nil {
+			return
+		}
+	}
 }
 
 // send makes an attempt.

@@ -98,8 +98,8 @@ func (l List) Most() int {
 
 // Item is an element of a list.
 type Item struct {
-	Key   string // unique in the list, without spaces
-	Value json.RawMessage
+	Key   string          `json:"key"` // unique in the list, without spaces
+	Value json.RawMessage `json:"value"`
 }
 
 // Search is a query that a guest may continue.

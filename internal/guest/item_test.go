@@ -22,7 +22,7 @@ func TestParseItem(t *testing.T) {
 		"", ".", "..", strings.Repeat("a", 257), strings.Repeat("ä", 129), strings.Repeat("😀", 65), "\xff", "a\xc3", "\xed\xa0\x80", "\u2028", "\u2029", "\u00a0", "\u202e", "\ufeff",
 		"\ue000", "\U0010ffff", "\u0378",
 	}
-	for c := rune(0); c < 0xa0; c++ { // the control characters C0, DEL and C1
+	for c := range rune(0xa0) { // the control characters C0, DEL and C1
 		if c < ' ' || c >= 0x7f {
 			refused = append(refused, string(c), "a"+string(c)+"b")
 		}

@@ -10,8 +10,8 @@ const MaxSold = MaxWishes
 
 // SoldItem is an item that a checkout sold.
 type SoldItem struct {
-	Item     string
-	Quantity int // 0: the whole entry
+	Item     string `json:"item"`
+	Quantity int    `json:"quantity"` // 0: the whole entry
 }
 
 // RemoveSold is a request to remove sold items from a session's list.

@@ -296,13 +296,13 @@ func readJSON(w http.ResponseWriter, r *http.Request, maxBytes int, patch bool) 
 // digest covers every part of the request that matters. The parts contain no line breaks.
 func (x *exchange) digest() [sha256.Size]byte {
 	query, _ := url.ParseQuery(x.in.URL.RawQuery)
-	parts := x.in.Method + "\n" + x.at.Path + "\n" + query.Encode() + "\n" + string(x.body)
+	parts := []string{x.in.Method, x.at.Path, query.Encode(), string(x.body)}
 	for _, name := range x.action.conditions {
 		if tags := x.in.Header.Values(name); len(tags) > 0 {
-			parts += "\n" + name + ": " + strings.Join(tags, ", ")
+			parts = append(parts, name+": "+strings.Join(tags, ", "))
 		}
 	}
-	return sha256.Sum256([]byte(parts))
+	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
 }
 
 // idempotencyKey reads the header, as a quoted string (draft-ietf-httpapi-idempotency-key-header) or plain text,

@@ -157,24 +157,30 @@ func TestBudgets(t *testing.T) {
 				used[name] = seconds * pace
 			}
 			c.change(used)
-			// Alone, the package uses as much again, or its budget.
-			for _, chance := range []bool{false, true} {
-				again := func(name string) (float64, error) {
-					if chance {
-						return allowed[name] * pace, nil
-					}
-					return used[name], nil
-				}
-				b := budgets{path: path, set: "both", again: again}
-				var out strings.Builder
-				grown, err := b.check(&out, failOnGrowth, used)
-				if err != nil || grown != (c.over != "" && !chance) || !strings.Contains(out.String(), c.over) {
-					t.Errorf("%s, pace %v: %v, %v, %q", name, pace, grown, err, out.String())
-				}
-				if grown, err := b.check(&out, "", used); grown || err != nil {
-					t.Errorf("%s: without TEST_BUDGETS the run fails: %v", name, err)
-				}
+			testBudget(t, fmt.Sprintf("%s, pace %v", name, pace), path, c.over, used, func(name string) float64 { return allowed[name] * pace })
+		}
+	}
+}
+
+// testBudget checks a run over a budget or within it. Each package is tested again: it uses as much, or what allowed returns.
+func testBudget(t *testing.T, name, path, over string, used map[string]float64, allowed func(name string) float64) {
+	t.Helper()
+	// Alone, the package uses as much again, or its budget.
+	for _, chance := range []bool{false, true} {
+		again := func(name string) (float64, error) {
+			if chance {
+				return allowed(name), nil
 			}
+			return used[name], nil
+		}
+		b := budgets{path: path, set: "both", again: again}
+		var out strings.Builder
+		grown, err := b.check(&out, failOnGrowth, used)
+		if err != nil || grown != (over != "" && !chance) || !strings.Contains(out.String(), over) {
+			t.Errorf("%s: %v, %v, %q", name, grown, err, out.String())
+		}
+		if grown, err := b.check(&out, "", used); grown || err != nil {
+			t.Errorf("%s: without TEST_BUDGETS the run fails: %v", name, err)
 		}
 	}
 }
