@@ -86,7 +86,7 @@ func TestDurations(t *testing.T) {
 				for _, subject := range o.Subjects() {
 					values[subject.Name] = "1"
 				}
-				for _, wrong := range []string{"soon", "60", "1 h", "30d"} {
+				for _, wrong := range []string{"soon", "60", "1 h", "30x"} {
 					values[in.Name] = wrong
 					want := in.Name + ": expected a duration with a unit, e.g. 30s, 2h, 90d or 2w"
 					if err := o.Check(values); err == nil || err.Error() != want {

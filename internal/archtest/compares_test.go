@@ -37,7 +37,6 @@ var guessable = map[string]string{
 	"internal/guest/digest.go is":                     "keyed with the handoff secret, of at least 32 bytes; clients do not send the hash",
 	"internal/guest/cookie.go Verify":                 "signed with the cookie secret, of at least 32 bytes",
 	"internal/guest/bots/challenge.go Solved":         "signed with the handoff secret, of at least 32 bytes",
-	"internal/broker/webhook.go Verify":               "for receivers of events; the server sends them",
 	"internal/db/secrethash/secrethash.go Matches":    "the server's own secret and its hash in the database; no client sends it",
 }
 

@@ -13,9 +13,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/conf/settings"
@@ -71,15 +70,16 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 		streams[s] = append(streams[s], i)
 	}
 	results := Failed(len(events), ErrPredecessor)
-	var all errgroup.Group
-	all.SetLimit(webhookRequests)
+	var all sync.WaitGroup
+	slots := make(chan struct{}, webhookRequests)
 	for _, indexes := range streams {
-		all.Go(func() error {
+		slots <- struct{}{}
+		all.Go(func() {
 			w.sendInOrder(ctx, events, indexes, results)
-			return nil
+			<-slots
 		})
 	}
-	_ = all.Wait()
+	all.Wait()
 	return refusals(results)
 }
 

@@ -86,12 +86,17 @@ func TestGuestHandoff(t *testing.T) {
 			}
 			booking := newSite(t, s, "booking")
 			booking.want(http.StatusOK, "verify", m, "", `"suspect":false`)
+			s.Kill()
+			s = binary.Start(t, data, vars...)
+			if again := v.mint(s, "one"); again != m {
+				t.Errorf("repeated after the kill: %v, want %v", again, m)
+			}
+			booking.internal = s.Internal()
 			first := booking.want(http.StatusOK, "consume", m, "a", `"consumedAt":"`)
 			s.Kill()
 			s = binary.Start(t, data, vars...)
-			again := v.mint(s, "one")
-			if again != m {
-				t.Errorf("repeated after the kill: %v, want %v", again, m)
+			if status, text := v.send(s, http.MethodPost, guest.Mint, guest.Stay, "one"); status != http.StatusConflict || !strings.Contains(text, `"handoff-consumed"`) {
+				t.Errorf("the mint repeated after the consume: %d %s", status, text)
 			}
 			other := newSite(t, s, "other")
 			booking.internal = other.internal

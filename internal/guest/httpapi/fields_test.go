@@ -226,6 +226,13 @@ func (l *listeners) refusedWrites() map[string][]refused {
 		"POST /internal/handoff/{id}/consume": {
 			{func() answer { return l.site("/internal/handoff/bhd_1/consume", `{"token":"x","guest":{"ip":7}}`) }, fields{member("/guest/ip")}},
 		},
+		"POST /internal/handoff/{id}/remove-items": {
+			{func() answer {
+				shop := newReceiver(l.t, newShop(l.t))
+				path := "/internal/handoff/" + string(guest.NewID(guest.HandoffPrefix, clock.System())) + "/remove-items"
+				return l.service(shop.base, shop.token("booking", ""), path, `{"items":[{"itemId":""}]}`)
+			}, fields{member("/items/0/itemId")}},
+		},
 		"POST /internal/events": {
 			{func() answer {
 				return l.push(`{"specversion":"1.0","id":"a","source":"b","type":"c"}`, "Content-Type: application/cloudevents+json")
