@@ -85,10 +85,12 @@ test("a token has a stay or a payload", async () => {
   };
   assert.equal((await verify(stay)).propertyId, stay.propertyId);
   assert.equal((await verify(item)).itemId, "sku-4711");
+  for (const itemId of ["a b", "Käse 10 %", "é".repeat(128)]) assert.equal((await verify({ ...item, itemId })).itemId, itemId);
   for (const mixed of [
     { ...stay, itemId: "sku-4711" }, { ...stay, payload: item.payload }, { ...stay, propertyId: undefined, itemId: stay.propertyId },
     { ...item, propertyId: stay.propertyId }, { ...item, payload: undefined }, { ...item, itemId: undefined }, { ...item, adults: 1 }, { ...item, children: 0 },
-    { ...item, itemId: "a b" }, { ...item, payload: "AAAA" }, { ...item, itemId: undefined, propertyId: "sku-4711" },
+    { ...item, itemId: "" }, { ...item, itemId: "a\nb" }, { ...item, itemId: "a\u0085b" }, { ...item, itemId: "é".repeat(129) },
+    { ...item, payload: "AAAA" }, { ...item, itemId: undefined, propertyId: "sku-4711" },
   ]) {
     await assert.rejects(verify(mixed), refused("malformed"));
   }
