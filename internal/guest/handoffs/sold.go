@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"holdfast/internal/errcode"
@@ -91,11 +92,11 @@ func checkSold(p *guest.Profile, items []guest.SoldItem) ([]guest.SoldItem, erro
 		id, valid := p.ParseItem(item.Item)
 		switch {
 		case !valid:
-			return nil, guest.BadMember(p.Member()+": "+p.ExpectedItem(), "items")
+			return nil, guest.BadMember(p.ExpectedItem(), "items/"+strconv.Itoa(i)+"/"+p.Member())
 		case seen[id]:
-			return nil, guest.BadMember("expected each item once", "items")
+			return nil, guest.BadMember("expected each item once", "items/"+strconv.Itoa(i))
 		case item.Quantity < 0 || item.Quantity > maxSold:
-			return nil, guest.BadMember(fmt.Sprintf("quantity: expected 1 to %d", maxSold), "items")
+			return nil, guest.BadMember(fmt.Sprintf("expected 1 to %d", maxSold), "items/"+strconv.Itoa(i)+"/quantity")
 		}
 		seen[id], all[i].Item = true, id
 	}

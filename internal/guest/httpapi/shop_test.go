@@ -258,11 +258,11 @@ func shopRemoveItems(t *testing.T, s *server) {
 	r.want(404, "/internal/handoff/bhd_x/remove-items", sold, `"not-found"`)
 	for body, part := range map[string]string{
 		`{"items":[]}`:                                     "expected 1 to 100 items",
-		`{"items":[{"itemId":""}]}`:                        "itemId: ",
+		`{"items":[{"itemId":""}]}`:                        "/items/0/itemId",
 		`{"items":[{"itemId":"a"},{"itemId":"a"}]}`:        "each item once",
-		`{"items":[{"itemId":"a","quantity":0}]}`:          "quantity: expected 1 to",
-		`{"items":[{"itemId":"a","quantity":-1}]}`:         "quantity: expected 1 to",
-		`{"items":[{"itemId":"a","quantity":1000000001}]}`: "quantity: expected 1 to",
+		`{"items":[{"itemId":"a","quantity":0}]}`:          "expected 1 to 1000000000",
+		`{"items":[{"itemId":"a","quantity":-1}]}`:         "expected 1 to 1000000000",
+		`{"items":[{"itemId":"a","quantity":1000000001}]}`: "expected 1 to 1000000000",
 		`{"token":"x"}`:                                    "unknown member",
 	} {
 		r.want(422, at+"/remove-items", body, part)
