@@ -172,7 +172,7 @@ func visitFromTwoAddresses(t *testing.T, site string) {
 		remaining = begin("127.0.0.2")
 	}
 	if remaining >= 10-rounds {
-		t.Errorf("%d sessions remain after %d pages and as many requests: the pages do not count", remaining, rounds)
+		t.Errorf("%d sessions remain after %d pages and as many requests: pages and requests do not count for one address", remaining, rounds)
 	}
 	if got := begin("127.0.0.3"); got != 9 {
 		t.Errorf("another address has %d sessions left, want 9", got)

@@ -2,8 +2,16 @@ import { NextResponse, type NextRequest } from "next/server";
 
 import { guestOf } from "./guest";
 
+/** Lets the rewrite in next.config.ts send the visitor's address, which Next.js adds for the proxy only. */
+function forward(request: NextRequest) {
+  const headers = new Headers(request.headers);
+  headers.delete("forwarded"); // a visitor's own
+  return NextResponse.next({ request: { headers } });
+}
+
 // Pages cannot set cookies during rendering, so the session starts here.
 export async function proxy(request: NextRequest) {
+  if (request.nextUrl.pathname !== "/") return forward(request);
   const guest = guestOf(request.headers);
   await guest.begin();
   const cookies = guest.setCookies();
@@ -16,4 +24,4 @@ export async function proxy(request: NextRequest) {
   return response;
 }
 
-export const config = { matcher: "/" };
+export const config = { matcher: ["/", "/bff/consumer/v1/:path*"] };
