@@ -58,12 +58,7 @@ var deletions = map[string]string{
 // a folder that could not be read: it proposes to move the folder away.
 func TestNoAdviceToDelete(t *testing.T) {
 	t.Parallel()
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	readModule(t)
-	report(t, advised(readServer(t, os.DirFS(root)), deletions))
+	report(t, advised(ownServer(t), deletions))
 }
 
 func advised(files serverFiles, except map[string]string) (wrong []string) {

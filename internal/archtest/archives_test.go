@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -42,12 +41,7 @@ const durableImport = "holdfast/" + durablePackage
 // folder: durable.Folder or os.Root. An archive's names must not become paths in any other way.
 func TestArchivesUseRoots(t *testing.T) {
 	t.Parallel()
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	readModule(t)
-	report(t, paths(readServer(t, os.DirFS(root)), archives, ownPaths))
+	report(t, paths(ownServer(t), archives, ownPaths))
 }
 
 // own is a file's calls by path, as counted writes them, and why no archive decides the paths.

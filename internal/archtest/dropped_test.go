@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -59,12 +58,7 @@ var droppers = map[string]string{
 // that refuses a user is no missing folder, and no folder with another problem.
 func TestDroppedFileErrors(t *testing.T) {
 	t.Parallel()
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	readModule(t)
-	report(t, dropped(readServer(t, os.DirFS(root)), droppers))
+	report(t, dropped(ownServer(t), droppers))
 }
 
 func dropped(files serverFiles, except map[string]string) (wrong []string) {

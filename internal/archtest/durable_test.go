@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 )
@@ -43,19 +44,43 @@ var undurable = map[string]string{
 // power cut.
 func TestDurableFiles(t *testing.T) {
 	t.Parallel()
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	readModule(t)
-	report(t, durability(readServer(t, os.DirFS(root)), undurable))
+	report(t, durability(ownServer(t), undurable))
 }
 
 type serverFiles map[string]*ast.File
 
-// readServer reads the server's files without tests and test packages.
+// ownServer returns the server's files. Tests share them, because parsing takes half a second of processor time, so they
+// do not change them.
+func ownServer(t *testing.T) serverFiles {
+	t.Helper()
+	readModule(t)
+	all, err := parsedServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var parsedServer = sync.OnceValues(func() (serverFiles, error) {
+	root, err := findRoot()
+	if err != nil {
+		return nil, err
+	}
+	return parseServer(os.DirFS(root))
+})
+
+// readServer is ownServer for the files of a test.
 func readServer(t *testing.T, root fs.FS) serverFiles {
 	t.Helper()
+	all, err := parseServer(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// parseServer parses the server's files without tests and test packages.
+func parseServer(root fs.FS) (serverFiles, error) {
 	all := serverFiles{}
 	for _, top := range []string{"cmd", "internal"} {
 		err := fs.WalkDir(root, top, func(name string, d fs.DirEntry, err error) error {
@@ -75,10 +100,10 @@ func readServer(t *testing.T, root fs.FS) serverFiles {
 			return err
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return all
+	return all, nil
 }
 
 // durability returns the files that create names without package durable, and unneeded exceptions.

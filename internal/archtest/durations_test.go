@@ -3,7 +3,6 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
-	"os"
 	"path"
 	"slices"
 	"testing"
@@ -16,12 +15,7 @@ var otherParsers = []string{"time.ParseDuration", "f.DurationVar", "flags.Durati
 // TestOneDurationParser checks that settings, flags and forms take the same durations.
 func TestOneDurationParser(t *testing.T) {
 	t.Parallel()
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	readModule(t)
-	report(t, otherDurations(readServer(t, os.DirFS(root))))
+	report(t, otherDurations(ownServer(t)))
 }
 
 func otherDurations(files serverFiles) (wrong []string) {

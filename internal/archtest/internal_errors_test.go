@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,12 +50,7 @@ var internalErrors = map[string]string{
 // TestInternalErrors checks that each function that says "internal error" has a reason.
 func TestInternalErrors(t *testing.T) {
 	t.Parallel()
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	readModule(t)
-	report(t, saysInternal(readServer(t, os.DirFS(root)), internalErrors))
+	report(t, saysInternal(ownServer(t), internalErrors))
 }
 
 // saysInternal returns the functions and variables with a text that begins with "internal error" and have no reason, and

@@ -3,7 +3,6 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
-	"os"
 	"slices"
 	"testing"
 	"testing/fstest"
@@ -15,12 +14,7 @@ const maxParameters = 5
 
 func TestParameters(t *testing.T) {
 	t.Parallel()
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	readModule(t)
-	report(t, parameters(readServer(t, os.DirFS(root))))
+	report(t, parameters(ownServer(t)))
 }
 
 func parameters(files serverFiles) (wrong []string) {

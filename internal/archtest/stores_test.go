@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/ast"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -16,12 +15,7 @@ import (
 // it.
 func TestStoresArePrivate(t *testing.T) {
 	t.Parallel()
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	readModule(t)
-	files := readServer(t, os.DirFS(root))
+	files := ownServer(t)
 	for _, s := range services {
 		stores, wrong := keptStores(files, s)
 		report(t, wrong)

@@ -3,7 +3,6 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -18,12 +17,7 @@ const policyFolder, valuesFile = "internal/buckets/policy", "values.go"
 // reads a request.
 func TestPolicyValues(t *testing.T) {
 	t.Parallel()
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	readModule(t)
-	report(t, policyValues(readServer(t, os.DirFS(root))))
+	report(t, policyValues(ownServer(t)))
 }
 
 func policyValues(files serverFiles) (wrong []string) {
