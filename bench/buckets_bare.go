@@ -9,11 +9,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	bucketspostgres "holdfast/internal/buckets/postgres"
-	bucketssqlite "holdfast/internal/buckets/sqlite"
 	"holdfast/internal/checksum"
 )
 
@@ -40,73 +39,64 @@ const (
 		FROM manta_bucket_object WHERE owner = $1 AND bucket_id = $2 AND name >= $3 ORDER BY name LIMIT $4`
 )
 
-const (
-	bucketsOwner   = "00000000-0000-4000-8000-000000000001"
-	bucketsObjects = "00000000-0000-4000-8000-000000000002"
-	bucketsListed  = "00000000-0000-4000-8000-000000000003"
-)
-
 // objectRows are statements for the rows of objects.
-type objectRows struct{ postgres bool }
+type objectRows struct {
+	postgres               bool
+	owner, objects, listed string // IDs of the account and of the buckets
+}
 
 // put overwrites a row; body is nil if a file has the body.
-func (r objectRows) put(bucket, name string, body []byte) stmt {
+func (r objectRows) put(name string, body []byte) stmt {
 	sum := md5.Sum(body) //nolint:gosec // the ETag of S3
 	if r.postgres {
-		return sql(pgPutObject, bucketsOwner, name, bucket, time.Now(), len(body), sum[:], body)
+		return sql(pgPutObject, r.owner, name, r.objects, time.Now(), len(body), sum[:], body)
 	}
 	now := time.Now().UnixMicro()
-	return sql(bucketsPut, bucketsOwner, bucket, bucketsOwner, name, now, now, nil, len(body), sum[:], "binary/octet-stream", nil, nil, nil, nil, nil, nil, body)
+	return sql(bucketsPut, r.owner, r.objects, r.owner, name, now, now, nil, len(body), sum[:], "binary/octet-stream", nil, nil, nil, nil, nil, nil, body)
 }
 
 func (r objectRows) get(name string) stmt {
 	if r.postgres {
-		return sql(pgGetObject, bucketsOwner, bucketsObjects, name).want(1)
+		return sql(pgGetObject, r.owner, r.objects, name).want(1)
 	}
-	return sql(bucketsGet, bucketsOwner, bucketsObjects, name).want(1)
+	return sql(bucketsGet, r.owner, r.objects, name).want(1)
 }
 
 func (r objectRows) delete(name string) stmt {
 	if r.postgres {
-		return sql(pgDeleteObject, bucketsOwner, bucketsObjects, name).want(1)
+		return sql(pgDeleteObject, r.owner, r.objects, name).want(1)
 	}
-	return sql(bucketsDelete, bucketsOwner, bucketsObjects, name).want(1)
+	return sql(bucketsDelete, r.owner, r.objects, name).want(1)
 }
 
 // list reads n rows from this key on. n = 1 only reads the key, to find the next folder.
 func (r objectRows) list(from string, n int) stmt {
 	switch {
 	case r.postgres:
-		return sql(pgListObjects, bucketsOwner, bucketsListed, from, n).want(n)
+		return sql(pgListObjects, r.owner, r.listed, from, n).want(n)
 	case n == 1:
-		return sql(bucketsNext, bucketsOwner, bucketsListed, from).want(1)
+		return sql(bucketsNext, r.owner, r.listed, from).want(1)
 	}
-	return sql(bucketsList, bucketsOwner, bucketsListed, from, n).want(n)
+	return sql(bucketsList, r.owner, r.listed, from, n).want(n)
 }
 
-// limits contain the rows of all objects, but files only as sources to copy.
-func (w *s3Load) limits(e *engine, _ int) limits {
-	rows, objects := objectRows{e.postgres != nil}, w.newMixed()
-	l := limits{name: "buckets", sqlite: bucketssqlite.Migrations, postgres: bucketspostgres.Migrations, connections: 10}
-	for i := range w.size.reads {
-		l.fill = append(l.fill, rows.put(bucketsObjects, readKey(s3Small, i), w.body(s3Small)))
+// limits find the copied rows, and copy body files. Each limit has its own list of objects for the mixed works.
+func (w *s3Load) limits(b *bare, owners []credentials) (map[string]bareOp, error) {
+	ids, err := b.engine.text(context.Background(), b.file, `SELECT CAST(o.owner AS text) || ' ' || CAST(o.id AS text) || ' ' || CAST(l.id AS text)
+		FROM manta_bucket o JOIN manta_bucket l ON o.owner = l.owner WHERE o.name = 'objects' AND l.name = 'list'`)
+	if err != nil {
+		return nil, err
 	}
-	for _, m := range objects {
-		for _, key := range m.keys {
-			l.fill = append(l.fill, rows.put(bucketsObjects, key, nil))
-		}
+	rows := objectRows{postgres: b.engine.postgres != nil}
+	if _, err := fmt.Sscan(ids, &rows.owner, &rows.objects, &rows.listed); err != nil {
+		return nil, fmt.Errorf("the bucket IDs: %w", err)
 	}
-	for i := range w.size.listKeys {
-		l.fill = append(l.fill, rows.put(bucketsListed, w.listKey(i), w.body(1)))
+	objects := map[int]*mixed{}
+	for size, m := range w.mixed[owners[0].Endpoint] {
+		objects[size] = &mixed{keys: slices.Clone(m.keys)}
 	}
-	if e.postgres != nil {
-		l.fill = append(l.fill, sql(`ANALYZE manta_bucket_object`))
-	}
-	l.ops = func(b *bare) (map[string]bareOp, error) {
-		f, err := newFiles(w, b.dir)
-		return w.bareOps(b, f, rows, objects), err
-	}
-	return l
+	f, err := newFiles(w, b.dir)
+	return w.bareOps(b, f, rows, objects), err
 }
 
 // bareOps run statements on the rows of objects, and copy files for the bodies above 16 KiB.
@@ -124,7 +114,7 @@ func (w *s3Load) bareOps(b *bare, f *files, rows objectRows, objects map[int]*mi
 				t := read(rows.get(key))
 				switch method {
 				case http.MethodPut:
-					t = write(rows.put(bucketsObjects, key, nil))
+					t = write(rows.put(key, nil))
 				case http.MethodDelete:
 					t = write(rows.delete(key))
 				}
@@ -135,10 +125,10 @@ func (w *s3Load) bareOps(b *bare, f *files, rows objectRows, objects map[int]*mi
 	file := func(size int, put bool) bareOp {
 		return bareOp{step: func(context.Context, int, int) error { return f.copy(size, put) }}
 	}
-	putDeleted := b.each(func(c, i int) tx { return write(rows.put(bucketsObjects, deletedKey(c, i), small)) })
+	putDeleted := b.each(func(c, i int) tx { return write(rows.put(deletedKey(c, i), small)) })
 	pages, group := w.size.listKeys/s3Page, w.size.listKeys/s3Groups
 	return map[string]bareOp{
-		workPutSmall:  {step: b.each(func(int, int) tx { return write(rows.put(bucketsObjects, w.newKey(), small)) })},
+		workPutSmall:  {step: b.each(func(int, int) tx { return write(rows.put(w.newKey(), small)) })},
 		workGetSmall:  {step: b.each(func(_, i int) tx { return read(rows.get(readKey(s3Small, i%w.size.reads))) })},
 		workPutMiddle: file(s3Middle, true), workGetMiddle: file(s3Middle, false), workPutLarge: file(w.size.large, true), workGetLarge: file(w.size.large, false),
 		workListPage: {step: b.each(func(_, i int) tx { return read(rows.list(w.listKey(i%pages*s3Page), s3Page)) })},

@@ -81,6 +81,14 @@ func execPostgres(ctx context.Context, url string, script ...string) error {
 	})
 }
 
+// text returns the first column of the last row, from a SQLite file or from PostgreSQL.
+func (e *engine) text(ctx context.Context, file, sql string) (text string, err error) {
+	if e.postgres == nil {
+		return text, withFile(file, func(c *sqlite.Conn) error { return query(c, sql, func(s *sqlite.Stmt) { text = s.ColumnText(0) }) })
+	}
+	return text, onPostgres(ctx, e.postgres.URL(), func(conn *pgx.Conn) error { return conn.QueryRow(ctx, sql).Scan(&text) })
+}
+
 // settle runs a checkpoint, so that none disturbs the next measurement.
 func (e *engine) settle(ctx context.Context, file string) error {
 	if e.postgres != nil {

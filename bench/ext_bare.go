@@ -5,11 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	extpostgres "holdfast/internal/extstorage/postgres"
-	extsqlite "holdfast/internal/extstorage/sqlite"
 )
 
 // Copied from the service; see TestStatements.
@@ -28,13 +24,8 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	extUpdate = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
 		value_bytes = ?7, metadata_bytes = ?8, value = ?9, metadata = ?10 WHERE rowid = ?1`
-	extInsert = `INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, ` + extHeader + `, value, metadata)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	extSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, counted_at = ?7,
 		updated_at = ?8` + extOf
-	extAddUsage = `INSERT INTO ext_storage_usage
-		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at, floor_seq, schema_floor)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT seq FROM ext_storage_floor), (SELECT min(seq / 100000, 2147483647) FROM ext_storage_floor))`
 	extExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + extOf +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
@@ -44,11 +35,7 @@ const (
 		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key LIMIT ?7 + 0`
 )
 
-const (
-	extEvent     = `INSERT INTO ext_storage_outbox (tenant_id, extension_install_id, seq, topic, key, payload, created_at, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`
-	extAddSchema = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, status, created_at, updated_at, schema_document)
-		VALUES (?, ?, ?, 1, 'active', 0, 0, ?)`
-)
+const extEvent = `INSERT INTO ext_storage_outbox (tenant_id, extension_install_id, seq, topic, key, payload, created_at, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`
 
 // Copied from the service; see TestStatements.
 const (
@@ -86,7 +73,7 @@ const (
 // extPostgresWrite calls the service's function for caller c. With reads, it first reads the last record, as before an
 // increment.
 func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
-	tenant, install := extOwner(c)
+	tenant, install := extOwner(1 + c)
 	text := func(s string) *string {
 		if s == "" {
 			return nil
@@ -115,37 +102,19 @@ func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
 	return t
 }
 
-func (extLoad) limits(e *engine, installs int) limits {
-	l := limits{name: "ext", sqlite: extsqlite.Migrations, postgres: extpostgres.Migrations, connections: 20}
-	fill, step, empty := extLiteFill, extLiteStep, `DELETE FROM ext_storage_outbox`
-	if e.postgres != nil {
-		fill, step, empty = extPostgresFill, extPostgresStep, `TRUNCATE ext_storage_outbox`
+func (extLoad) limits(b *bare, installs []credentials) (map[string]bareOp, error) {
+	step, empty := extLiteStep, `DELETE FROM ext_storage_outbox`
+	if b.engine.postgres != nil {
+		step, empty = extPostgresStep, `TRUNCATE ext_storage_outbox`
 	}
-	for i := range installs {
-		l.fill = append(l.fill, fill(i)...)
-	}
-	l.ops = func(b *bare) (map[string]bareOp, error) {
-		ops := map[string]bareOp{}
-		for _, w := range extWorks() {
-			ops[w.name] = bareOp{
-				step:    b.each(step(&w, installs)),
-				prepare: func(ctx context.Context, _ int) error { return b.run(ctx, tx{writes: []stmt{sql(empty)}}) },
-			}
+	ops := map[string]bareOp{}
+	for _, w := range extWorks() {
+		ops[w.name] = bareOp{
+			step:    b.each(step(&w, len(installs))),
+			prepare: func(ctx context.Context, _ int) error { return b.run(ctx, tx{writes: []stmt{sql(empty)}}) },
 		}
-		return ops, nil
 	}
-	return l
-}
-
-// extPostgresFill returns the writes of the i-th install's records and schema; extLiteFill does the same on SQLite.
-func extPostgresFill(i int) (all []stmt) {
-	tenant, install := extOwner(i)
-	all = append(all, sql(`INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status)
-		VALUES ($1::uuid, $2::uuid, $3::text, 1, $4::text::jsonb, 'active')`, tenant, install, extSchemaNamespace, extSchema))
-	for _, ops := range extFill() {
-		all = append(all, extPostgresWrite(i, ops, false).writes...)
-	}
-	return all
+	return ops, nil
 }
 
 // extPostgresStep returns the statements of a caller's i-th request. Reads are from any install, like those of the
@@ -155,28 +124,13 @@ func extPostgresStep(w *extWork, installs int) func(c, i int) tx {
 		if w.writes() {
 			return extPostgresWrite(c, w.op(i), w.reads != nil)
 		}
-		tenant, install := extOwner(rand.IntN(installs))
+		tenant, install := extOwner(1 + rand.IntN(installs))
 		if w.page {
 			return tx{reads: []stmt{sql(extPgList, tenant, install, extListNamespace, "", "", "\U0010FFFF", w.values, false, now(), extKeys+1, extPageShare).want(extKeys)}}
 		}
 		return tx{reads: []stmt{sql(extPgGet, tenant, install, extListNamespace, id(i%extKeys), now()).want(1)}}
 	}
 }
-
-func extLiteFill(i int) []stmt {
-	tenant, install := extOwner(i)
-	all := []stmt{sql(extAddUsage, tenant, install, 0, 0, 0, 0, 0, 0), sql(extAddSchema, tenant, install, extSchemaNamespace, extSchema)}
-	at := time.Now().UnixMilli()
-	for _, ops := range extFill() {
-		for _, op := range ops {
-			all = append(all, sql(extInsert, tenant, install, op.ns, op.key, 1, 1, at, at, nil, len(op.value), 2, op.value, `{}`))
-		}
-	}
-	return all
-}
-
-// extSeq is a sequence number of the change feed, which grows in each install.
-var extSeq atomic.Int64
 
 func extLiteStep(w *extWork, installs int) func(c, i int) tx {
 	wanted := 0
@@ -186,7 +140,7 @@ func extLiteStep(w *extWork, installs int) func(c, i int) tx {
 	return func(c, i int) tx {
 		at := time.Now().UnixMilli()
 		if !w.writes() {
-			tenant, install := extOwner(rand.IntN(installs))
+			tenant, install := extOwner(1 + rand.IntN(installs))
 			if w.page {
 				return tx{reads: []stmt{sql(extGetPage, tenant, install, at, extListNamespace, "", "\U0010FFFF", extKeys+1, 0, wanted).want(extKeys)}}
 			}
@@ -199,13 +153,13 @@ func extLiteStep(w *extWork, installs int) func(c, i int) tx {
 // extLiteWrite overwrites records after the service's lookups; reads: also after the last record was read, as before an
 // increment.
 func extLiteWrite(c int, ops []extOp, reads bool, at int64) (t tx) {
-	tenant, install := extOwner(c)
+	tenant, install := extOwner(1 + c)
 	part := int64(install[len(install)-1] % 16)
 	const usage = 0
 	t.reads = append(t.reads, sql(extBegin, tenant, install, ops[0].ns, ops[0].key).want(1), sql(extExpiring, tenant, install, at, at))
-	// The cells of a record: its revision, the time of its creation, and its rowid.
+	// The cells of the last change and of a record: its revision, the time of its creation, and its rowid.
+	seq := cell{usage, 3, 0}
 	revision, created, row := cell{usage, 8, 1}, cell{usage, 10, 0}, cell{usage, 15, 0}
-	seq := extSeq.Add(int64(len(ops))) - int64(len(ops))
 	for i, op := range ops {
 		if i > 0 {
 			if op.kind == extPut && op.ns != ops[i-1].ns {
@@ -217,7 +171,7 @@ func extLiteWrite(c int, ops []extOp, reads bool, at int64) (t tx) {
 		if op.kind != extPut {
 			continue
 		}
-		seq++
+		seq.plus++
 		event := fmt.Sprintf(`{"operation":"put","namespace":%q,"key":%q,"schemaVersion":%d,"caller":"token","callerId":"","revision":1}`, op.ns, op.key, op.schema)
 		t.writes = append(t.writes,
 			sql(extChange, tenant, install, seq, "put", op.ns, op.key, revision, at),

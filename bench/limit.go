@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"zombiezen.com/go/sqlite"
 
-	"holdfast/internal/db/migrate"
-	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 )
 
@@ -62,22 +59,15 @@ type bareOp struct {
 	prepare func(ctx context.Context, callers int) error // as in operation; may be nil
 }
 
-// limits are the upper limits for any server of a service: its tables and its operations as statements.
-type limits struct {
-	name             string // of the database
-	sqlite, postgres func() (migrate.Set, error)
-	connections      int32 // to PostgreSQL
-	fill             []stmt
-	ops              func(b *bare) (map[string]bareOp, error) // by the operation's name
-}
-
-// bare is the bare engine with a service's tables. It has its own database: a SQLite file can have only one writer, and
-// events that are never published must not mix with the server's.
+// bare is the bare engine with a copy of the server's tables: a SQLite file can have only one writer, and events that
+// are never published must not mix with the server's.
 type bare struct {
 	database
 
-	dir string // removed by close
-	ops map[string]bareOp
+	engine *engine
+	dir    string // removed by close
+	file   string // the copy, if the engine is SQLite
+	ops    map[string]bareOp
 }
 
 // database is the bare engine.
@@ -87,30 +77,24 @@ type database interface {
 	close() error
 }
 
-// open creates and fills the tables.
-func (l *limits) open(ctx context.Context, e *engine) (b *bare, err error) {
-	b = &bare{}
+// copy copies the server's tables, with the records of these owners. On PostgreSQL the server restarts, because only an
+// unused database can be copied.
+func (l *load) copy(ctx context.Context, s *server, owners []credentials) (b *bare, err error) {
+	b = &bare{engine: s.engine}
 	if b.dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
 		return nil, err
 	}
-	if e.postgres != nil {
-		b.database, err = openPostgres(ctx, e, l)
+	if s.engine.postgres != nil {
+		b.database, err = copyPostgres(ctx, s, l.connections)
 	} else {
-		b.database, err = openLite(ctx, filepath.Join(b.dir, "bare.db"), l.sqlite)
+		b.file = filepath.Join(b.dir, "bare.db")
+		b.database, err = copyLite(ctx, s.file(l.file), b.file)
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(b.dir))
+		return nil, errors.Join(fmt.Errorf("copy the tables: %w", err), os.RemoveAll(b.dir))
 	}
-	for some := range slices.Chunk(l.fill, 1000) {
-		if err == nil {
-			err = b.run(ctx, tx{writes: some})
-		}
-	}
-	if err == nil {
-		b.ops, err = l.ops(b)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("fill the limit: %w", err), b.close())
+	if b.ops, err = l.limits(b, owners); err != nil {
+		return nil, errors.Join(err, b.close())
 	}
 	return b, nil
 }
@@ -143,20 +127,12 @@ func (b *bare) window(ctx context.Context, of *operation, callers int, d time.Du
 // liteFile is a SQLite file with only the group-commit writer.
 type liteFile struct{ db *sqlitedb.DB }
 
-// openLite creates the tables in a new file.
-func openLite(ctx context.Context, path string, migrations func() (migrate.Set, error)) (database, error) {
-	set, err := migrations()
-	if err != nil {
+func copyLite(ctx context.Context, from, to string) (database, error) {
+	if err := withFile(from, func(c *sqlite.Conn) error { return query(c, `VACUUM INTO ?`, nil, to) }); err != nil {
 		return nil, err
 	}
-	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: path})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := db.Migrate(ctx, set); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return liteFile{db}, nil
+	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: to})
+	return liteFile{db}, err
 }
 
 func (f liteFile) close() error { return f.db.Close() }
@@ -250,29 +226,22 @@ func (s *stmt) onSQLite(c *sqlite.Conn, got [][]value) (last []value, err error)
 // pgPool are connections of pgx, without the server's turns and retries.
 type pgPool struct{ *pgxpool.Pool }
 
-// openPostgres creates the tables in a new database on the server's PostgreSQL.
-func openPostgres(ctx context.Context, e *engine, l *limits) (database, error) {
-	url := strings.Replace(e.postgres.URL(), "@/postgres?", "@/bare_"+l.name+"?", 1)
-	if err := execPostgres(ctx, e.postgres.URL(), `CREATE DATABASE bare_`+l.name); err != nil {
+func copyPostgres(ctx context.Context, s *server, connections int32) (database, error) {
+	at := func(database string) string {
+		return strings.Replace(s.engine.postgres.URL(), "@/postgres?", "@/"+database+"?", 1)
+	}
+	s.stop()
+	if err := execPostgres(ctx, at("template1"), `CREATE DATABASE bare TEMPLATE postgres`); err != nil {
 		return nil, err
 	}
-	db, err := pgdb.Open(ctx, pgdb.Options{URL: url})
+	if err := errors.Join(s.start(ctx), execPostgres(ctx, at("bare"), `ANALYZE`)); err != nil {
+		return nil, err
+	}
+	conf, err := pgxpool.ParseConfig(at("bare"))
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
-	set, err := l.postgres()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := db.Migrate(ctx, set); err != nil {
-		return nil, err
-	}
-	conf, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, err
-	}
-	conf.MaxConns = l.connections
+	conf.MaxConns = connections
 	pool, err := pgxpool.NewWithConfig(ctx, conf)
 	return pgPool{pool}, err
 }

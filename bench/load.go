@@ -24,16 +24,20 @@ type load struct {
 
 	part    string
 	attacks []string // works with which a client attacks a neighbour; see measureNeighbours
-	limits  func(e *engine, owners int) limits
+
+	// limits returns the operations as statements, by name. They use the records of these owners.
+	limits      func(b *bare, owners []credentials) (map[string]bareOp, error)
+	file        string // the server's database, if the engine is SQLite
+	connections int32  // of the limit, if the engine is PostgreSQL
 }
 
 // loads returns the services of Holdfast. A new service is added here.
 func loads(n *size) []load {
 	sync, ext, buckets := newSync(n), extLoad{}, newBuckets(n)
 	return []load{
-		{service: sync, part: "load", limits: sync.limits, attacks: []string{workList, workPost}},
-		{service: ext, part: "ext", limits: ext.limits, attacks: []string{workExtList, workExtBulk}},
-		{service: buckets, part: "buckets", limits: buckets.limits},
+		{service: sync, part: "load", attacks: []string{workList, workPost}, limits: sync.limits, file: syncFile, connections: 10},
+		{service: ext, part: "ext", attacks: []string{workExtList, workExtBulk}, limits: ext.limits, file: extFile, connections: 20},
+		{service: buckets, part: "buckets", limits: buckets.limits, file: "buckets.db", connections: 10},
 	}
 }
 
@@ -134,8 +138,7 @@ func (l *load) measure(ctx context.Context, o *options, e *engine, t *table) err
 		if err != nil {
 			return err
 		}
-		limit := l.limits(e, n)
-		b, err := limit.open(ctx, e)
+		b, err := l.copy(ctx, s, owners)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ func TestStatements(t *testing.T) {
 	for backend, copies := range map[string][]string{
 		"syncstorage/sqlite": {liteCounters, liteHeader, liteUpdate, liteSetUser, liteSetCollection, liteAddCollection, liteInfo},
 		"extstorage/sqlite": {
-			extBegin, extFind, extActive, extChange, extUpdate, extInsert, extSetUsage, extAddUsage, extExpiring, extGetOne, extGetPage,
+			extBegin, extFind, extActive, extChange, extUpdate, extSetUsage, extExpiring, extGetOne, extGetPage,
 		},
 		"buckets/sqlite":       {bucketsPut, bucketsGet, bucketsList, bucketsNext, bucketsDelete},
 		"syncstorage/postgres": {pgInfo},

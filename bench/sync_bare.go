@@ -8,9 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	syncpostgres "holdfast/internal/syncstorage/postgres"
-	syncsqlite "holdfast/internal/syncstorage/sqlite"
 )
 
 // Copied from the service; see TestStatements.
@@ -70,8 +67,6 @@ const (
 
 // syncRows are the statements of an engine.
 type syncRows interface {
-	// fill creates a collection with n records.
-	fill(user, coll int64, n int) []stmt
 	put(user int64, record int) tx
 	post(user, coll int64) tx
 	list(user, coll int64, records int) tx
@@ -82,53 +77,44 @@ type syncRows interface {
 }
 
 // limits have users that are numbered from 1. Batches use higher numbers.
-func (w *syncLoad) limits(e *engine, users int) limits {
-	l := limits{name: "sync", sqlite: syncsqlite.Migrations, postgres: syncpostgres.Migrations, connections: 10}
+func (w *syncLoad) limits(b *bare, owners []credentials) (map[string]bareOp, error) {
 	var rows syncRows = syncLite{}
-	if e.postgres != nil {
+	if b.engine.postgres != nil {
 		rows = syncPostgres{}
-	}
-	for user := range int64(users) {
-		for name, n := range syncRecords {
-			l.fill = append(l.fill, rows.fill(1+user, collectionIDs[name], n)...)
-		}
 	}
 	n := w.size.batch
 	// A caller gets its last connection again. Varying users make its cache similar to the server's caches, because the
 	// server's connections serve all callers.
-	anyOf := func() int64 { return 1 + rand.Int64N(int64(users)) }
-	l.ops = func(b *bare) (map[string]bareOp, error) {
-		var first atomic.Int64
-		stage := b.each(func(c, i int) tx { return rows.stage(first.Load()+int64(c), i*100, min(100, n-i*100)) })
-		open := func(ctx context.Context, callers int) error {
-			first.Add(int64(1_000_000 + callers))
-			return b.settle(ctx)
-		}
-		return map[string]bareOp{
-			workPut:    {step: b.each(func(c, i int) tx { return rows.put(1+int64(c), i%putRecords) })},
-			workPost:   {step: b.each(func(c, _ int) tx { return rows.post(1+int64(c), collectionIDs[postCollection]) })},
-			workList:   {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[listCollection], listRecords) })},
-			workPage:   {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[postCollection], postRecords) })},
-			workInfo:   {step: b.each(func(int, int) tx { return rows.info(anyOf()) })},
-			workAppend: {step: stage, prepare: open},
-			fmt.Sprintf(workCommit, thousands(n)): {
-				step: b.each(func(c, _ int) tx { return rows.commit(first.Load()+int64(c), n) }),
-				prepare: func(ctx context.Context, callers int) error {
-					err := open(ctx, callers)
-					if err == nil {
-						_, err = drive(ctx, callers, times((n+99)/100), stage)
-					}
-					return errors.Join(err, b.settle(ctx))
-				},
-			},
-		}, nil
+	anyOf := func() int64 { return 1 + rand.Int64N(int64(len(owners))) }
+	var first atomic.Int64
+	stage := b.each(func(c, i int) tx { return rows.stage(first.Load()+int64(c), i*100, min(100, n-i*100)) })
+	open := func(ctx context.Context, callers int) error {
+		first.Add(int64(1_000_000 + callers))
+		return b.settle(ctx)
 	}
-	return l
+	return map[string]bareOp{
+		workPut:    {step: b.each(func(c, i int) tx { return rows.put(1+int64(c), i%putRecords) })},
+		workPost:   {step: b.each(func(c, _ int) tx { return rows.post(1+int64(c), collectionIDs[postCollection]) })},
+		workList:   {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[listCollection], listRecords) })},
+		workPage:   {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[postCollection], postRecords) })},
+		workInfo:   {step: b.each(func(int, int) tx { return rows.info(anyOf()) })},
+		workAppend: {step: stage, prepare: open},
+		fmt.Sprintf(workCommit, thousands(n)): {
+			step: b.each(func(c, _ int) tx { return rows.commit(first.Load()+int64(c), n) }),
+			prepare: func(ctx context.Context, callers int) error {
+				err := open(ctx, callers)
+				if err == nil {
+					_, err = drive(ctx, callers, times((n+99)/100), stage)
+				}
+				return errors.Join(err, b.settle(ctx))
+			},
+		},
+	}, nil
 }
 
 var (
 	syncPayload  = []byte(payload(500))
-	syncPayloads = slices.Repeat([][]byte{syncPayload}, listRecords)
+	syncPayloads = slices.Repeat([][]byte{syncPayload}, postRecords)
 	batchID      = collectionIDs[batchCollection]
 )
 
@@ -145,21 +131,6 @@ func (syncLite) stamps(user, coll, now int64) []stmt {
 	return []stmt{sql(liteSetCollection, now, 0, 0, user, coll).want(1), sql(liteSetUser, now, user).want(1)}
 }
 
-func (syncLite) upsert(user, coll int64, n int) (all []stmt) {
-	now := time.Now().UnixMilli()
-	for _, id := range ids(0, n) {
-		all = append(all, sql(liteUpsert, user, coll, id, now, syncPayload))
-	}
-	return append(all, syncLite{}.stamps(user, coll, now)...)
-}
-
-func (r syncLite) fill(user, coll int64, n int) (all []stmt) {
-	for _, c := range []int64{0, coll} {
-		all = append(all, sql(liteAddCollection+` ON CONFLICT DO NOTHING`, user, c, 0))
-	}
-	return append(all, r.upsert(user, coll, n)...)
-}
-
 func (r syncLite) put(user int64, record int) tx {
 	coll, now := collectionIDs[putCollection], time.Now().UnixMilli()
 	return tx{
@@ -168,7 +139,14 @@ func (r syncLite) put(user int64, record int) tx {
 	}
 }
 
-func (r syncLite) post(user, coll int64) tx { return tx{writes: r.upsert(user, coll, postRecords)} }
+func (r syncLite) post(user, coll int64) (t tx) {
+	now := time.Now().UnixMilli()
+	for _, id := range ids(0, postRecords) {
+		t.writes = append(t.writes, sql(liteUpsert, user, coll, id, now, syncPayload))
+	}
+	t.writes = append(t.writes, r.stamps(user, coll, now)...)
+	return t
+}
 
 func (syncLite) list(user, coll int64, records int) tx {
 	return tx{reads: []stmt{sql(liteList, user, coll, time.Now().UnixMilli()).want(records)}}
@@ -195,21 +173,12 @@ func (r syncLite) commit(user int64, n int) tx {
 // syncPostgres calls the service's function for a PUT, and writes the same rows as the service otherwise.
 type syncPostgres struct{}
 
-func (r syncPostgres) fill(user, coll int64, n int) (all []stmt) {
-	all = append(all, sql(pgAddCollection, user, 0, now()), sql(pgAddCollection, user, coll, now())) // the row that belongs to the user, as in the server
-	return append(all, r.upsert(user, coll, n))
-}
-
-func (syncPostgres) upsert(user, coll int64, n int) stmt {
-	return sql(pgUpsert, user, coll, now(), ids(0, n), syncPayloads[:n]).want(n)
-}
-
 func (syncPostgres) put(user int64, record int) tx {
 	return tx{writes: []stmt{sql(pgPut, user, collectionIDs[putCollection], id(record), syncPayload, now())}}
 }
 
-func (r syncPostgres) post(user, coll int64) tx {
-	return tx{writes: []stmt{r.upsert(user, coll, postRecords)}}
+func (syncPostgres) post(user, coll int64) tx {
+	return tx{writes: []stmt{sql(pgUpsert, user, coll, now(), ids(0, postRecords), syncPayloads[:postRecords]).want(postRecords)}}
 }
 
 func (syncPostgres) list(user, coll int64, records int) tx {
