@@ -61,12 +61,11 @@ type s3Load struct {
 
 	retries int
 	access  map[*server]credentials
-	mixed   map[string]map[int]*mixed // by endpoint and object size
 }
 
 // newBuckets returns the work with the access key of Holdfast's first account; peers replace key.
 func newBuckets(n *size) *s3Load {
-	return &s3Load{size: n, key: holdfastKey, access: map[*server]credentials{}, mixed: map[string]map[int]*mixed{}, data: sync.OnceValue(func() []byte {
+	return &s3Load{size: n, key: holdfastKey, access: map[*server]credentials{}, data: sync.OnceValue(func() []byte {
 		return []byte(workload.Body(0, 0, max(n.large, s3Middle)))
 	})}
 }
@@ -126,7 +125,7 @@ func (w *s3Load) operations() []operation {
 	streams := map[string]goal{"sqlite": {ratio: 0.8}, "postgres": {ratio: 0.8}}
 	put := func(size int) func(context.Context, *caller, int) error {
 		return func(ctx context.Context, c *caller, _ int) error {
-			return done(c.do(ctx, http.MethodPut, w.newKey(), w.body(size)))
+			return c.do(ctx, http.MethodPut, w.newKey(), w.body(size))
 		}
 	}
 	get := func(size, objects int) func(context.Context, *caller, int) error {
@@ -150,12 +149,12 @@ func (w *s3Load) operations() []operation {
 			prepare: func(ctx context.Context, _ *server, all []*caller) error {
 				_, err := drive(ctx, len(all), times(w.deletes(len(all))), func(ctx context.Context, c, i int) error {
 					all[c].number = c
-					return done(all[c].do(ctx, http.MethodPut, deletedKey(c, i), w.body(s3Small)))
+					return all[c].do(ctx, http.MethodPut, deletedKey(c, i), w.body(s3Small))
 				})
 				return err
 			},
 			do: func(ctx context.Context, c *caller, i int) error {
-				return done(c.do(ctx, http.MethodDelete, deletedKey(c.number, i), nil))
+				return c.do(ctx, http.MethodDelete, deletedKey(c.number, i), nil)
 			},
 		},
 		{name: workMixedSmall, do: w.mix(s3Mixed)},
@@ -163,14 +162,11 @@ func (w *s3Load) operations() []operation {
 	}
 }
 
-// done drops the number of bytes that do returns.
-func done(_ int64, err error) error { return err }
-
 // getObject fails if the object does not have this many bytes.
 func getObject(ctx context.Context, c *caller, key string, size int) error {
-	n, err := c.do(ctx, http.MethodGet, key, nil)
-	if err == nil && int(n) != size {
-		err = fmt.Errorf("read %d bytes, want %d", n, size)
+	err := c.do(ctx, http.MethodGet, key, nil)
+	if err == nil && int(c.read) != size {
+		err = fmt.Errorf("read %d bytes, want %d", c.read, size)
 	}
 	return err
 }
@@ -208,17 +204,10 @@ func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
 
 // fill uses the first owner, whose account all owners share.
 func (w *s3Load) fill(ctx context.Context, _ *server, owners []credentials) error {
-	objects := w.newMixed()
-	w.mixed[owners[0].Endpoint] = objects
 	var all []object
-	for size, n := range map[int]int{s3Small: w.size.reads, s3Middle: s3MiddleReads, w.size.large: s3LargeReads} {
+	for size, n := range map[int]int{s3Small: w.size.reads, s3Mixed: w.mixedReads(s3Mixed), s3Middle: w.mixedReads(s3Middle), w.size.large: s3LargeReads} {
 		for i := range n {
 			all = append(all, object{readKey(size, i), size})
-		}
-	}
-	for size, m := range objects {
-		for _, key := range m.keys {
-			all = append(all, object{key, size})
 		}
 	}
 	for i := range w.size.listKeys {
@@ -230,12 +219,12 @@ func (w *s3Load) fill(ctx context.Context, _ *server, owners []credentials) erro
 	}
 	return withAll(ctx, fillers, func(callers []*caller) error {
 		for _, bucket := range []string{s3Objects, s3List} {
-			if _, err := callers[0].do(ctx, http.MethodPut, bucket, nil); err != nil {
+			if err := callers[0].do(ctx, http.MethodPut, bucket, nil); err != nil {
 				return err
 			}
 		}
 		return share(ctx, len(all), len(callers), func(ctx context.Context, c, i int) error {
-			return done(callers[c].do(ctx, http.MethodPut, all[i].key, w.body(all[i].size)))
+			return callers[c].do(ctx, http.MethodPut, all[i].key, w.body(all[i].size))
 		})
 	})
 }
@@ -264,61 +253,62 @@ const mixedTurns = "GHGPGHGDHGPGHGDHGPHG"
 
 var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P': http.MethodPut, 'D': http.MethodDelete}
 
-// mixed are the objects of a mixed work, and the position in its turns.
+// mixed is the state of a mixed work on objects of one size, in bytes. All connections share the turns.
 type mixed struct {
-	mu   sync.Mutex
-	turn int
-	keys []string // existing objects that no request uses
+	size  int
+	reads int // number of objects to read
+	turn  atomic.Int64
+	put   chan string // keys of objects that the work put, to delete
 }
 
-// newMixed chooses keys for the mixed works, by object size; the caller creates the objects.
-func (w *s3Load) newMixed() map[int]*mixed {
-	all := map[int]*mixed{s3Mixed: {}, s3Middle: {}}
-	for range w.size.reads {
-		all[s3Mixed].keys = append(all[s3Mixed].keys, w.newKey())
-	}
-	for range w.size.reads / 4 {
-		all[s3Middle].keys = append(all[s3Middle].keys, w.newKey())
-	}
-	return all
+func (w *s3Load) newMixed(size int) *mixed {
+	return &mixed{size: size, reads: w.mixedReads(size), put: make(chan string, 1000)}
 }
 
-// step gives a PUT a new key. Other methods get a random existing key that no other request uses until send returns, so
-// no object is read while it is deleted.
+// mixedReads returns how many objects of a size mixed works read.
+func (w *s3Load) mixedReads(size int) int {
+	if size == s3Middle {
+		return max(s3MiddleReads, w.size.reads/4)
+	}
+	return w.size.reads
+}
+
+// step sends the next request. Only objects that the work itself put are deleted, each once, so no read or delete fails.
 func (m *mixed) step(newKey func() string, send func(method, key string) error) error {
-	m.mu.Lock()
-	method := mixedMethods[mixedTurns[m.turn%len(mixedTurns)]]
-	m.turn++
-	var key string
-	if n := len(m.keys); method == http.MethodPut || n == 0 {
-		method, key = http.MethodPut, newKey()
-	} else {
-		i := rand.IntN(n)
-		key = m.keys[i]
-		m.keys[i] = m.keys[n-1]
-		m.keys = m.keys[:n-1]
+	turn := int(m.turn.Add(1)-1) % len(mixedTurns)
+	method, key := mixedMethods[mixedTurns[turn]], readKey(m.size, rand.IntN(m.reads))
+	if method == http.MethodDelete {
+		select {
+		case key = <-m.put:
+		default: // the PUTs of previous turns are under way
+			method = http.MethodPut
+		}
 	}
-	m.mu.Unlock()
-	err := send(method, key)
-	if err == nil && method != http.MethodDelete {
-		m.mu.Lock()
-		m.keys = append(m.keys, key)
-		m.mu.Unlock()
+	if method == http.MethodPut {
+		key = newKey()
 	}
-	return err
+	if err := send(method, key); err != nil || method != http.MethodPut {
+		return err
+	}
+	select {
+	case m.put <- key:
+	default: // full, because there are more PUTs than DELETEs
+	}
+	return nil
 }
 
 // mix returns the mixed work on objects of this size, in bytes.
-func (w *s3Load) mix(size int) func(context.Context, *caller, int) error {
+func (w *s3Load) mix(size int) do {
+	m := w.newMixed(size)
 	return func(ctx context.Context, c *caller, _ int) error {
-		return w.mixed[c.Endpoint][size].step(w.newKey, func(method, key string) error {
+		return m.step(w.newKey, func(method, key string) error {
 			switch method {
 			case http.MethodGet:
 				return getObject(ctx, c, key, size)
 			case http.MethodPut:
-				return done(c.do(ctx, method, key, w.body(size)))
+				return c.do(ctx, method, key, w.body(size))
 			}
-			return done(c.do(ctx, method, key, nil))
+			return c.do(ctx, method, key, nil)
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -80,8 +79,8 @@ func (r objectRows) list(from string, n int) stmt {
 	return sql(bucketsList, r.owner, r.listed, from, n).want(n)
 }
 
-// limits find the copied rows, and copy body files. Each limit has its own list of objects for the mixed works.
-func (w *s3Load) limits(b *bare, owners []credentials) (map[string]bareOp, error) {
+// limits find the copied rows, and copy body files.
+func (w *s3Load) limits(b *bare, _ []credentials) (map[string]bareOp, error) {
 	ids, err := b.engine.text(context.Background(), b.file, `SELECT CAST(o.owner AS text) || ' ' || CAST(o.id AS text) || ' ' || CAST(l.id AS text)
 		FROM manta_bucket o JOIN manta_bucket l ON o.owner = l.owner WHERE o.name = 'objects' AND l.name = 'list'`)
 	if err != nil {
@@ -91,23 +90,20 @@ func (w *s3Load) limits(b *bare, owners []credentials) (map[string]bareOp, error
 	if _, err := fmt.Sscan(ids, &rows.owner, &rows.objects, &rows.listed); err != nil {
 		return nil, fmt.Errorf("the bucket IDs: %w", err)
 	}
-	objects := map[int]*mixed{}
-	for size, m := range w.mixed[owners[0].Endpoint] {
-		objects[size] = &mixed{keys: slices.Clone(m.keys)}
-	}
 	f, err := newFiles(w, b.dir)
-	return w.bareOps(b, f, rows, objects), err
+	return w.bareOps(b, f, rows), err
 }
 
 // bareOps run statements on the rows of objects, and copy files for the bodies above 16 KiB.
-func (w *s3Load) bareOps(b *bare, f *files, rows objectRows, objects map[int]*mixed) map[string]bareOp {
+func (w *s3Load) bareOps(b *bare, f *files, rows objectRows) map[string]bareOp {
 	read := func(all ...stmt) tx { return tx{reads: all} }
 	write := func(s stmt) tx { return tx{writes: []stmt{s}} }
 	small := w.body(s3Small)
 	// Deleted objects' files remain, as on the server until it collects garbage.
 	mix := func(size int) step {
+		m := w.newMixed(size)
 		return func(ctx context.Context, _, _ int) error {
-			return objects[size].step(w.newKey, func(method, key string) (err error) {
+			return m.step(w.newKey, func(method, key string) (err error) {
 				if method == http.MethodGet || method == http.MethodPut {
 					err = f.copy(size, method == http.MethodPut)
 				}

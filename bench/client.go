@@ -38,6 +38,7 @@ type caller struct {
 	out    *bufio.Writer
 	body   bytes.Buffer
 	header http.Header // of the last response
+	read   int64       // size of its body
 
 	number int    // selects the connection's own objects
 	token  string // continues a list or a batch
@@ -99,19 +100,9 @@ func (c *caller) send(ctx context.Context, method, path string, body []byte) ([]
 	}
 }
 
-// do sends a request without retries, and returns the size of the response body.
-func (c *caller) do(ctx context.Context, method, path string, body []byte) (int64, error) {
-	var n counted
-	err := c.transfer(ctx, method, path, bytes.NewReader(body), int64(len(body)), &n)
-	return int64(n), err
-}
-
-// counted counts the bytes of a body.
-type counted int64
-
-func (n *counted) Write(p []byte) (int, error) {
-	*n += counted(len(p))
-	return len(p), nil
+// do sends a request without retries, and drops the response body.
+func (c *caller) do(ctx context.Context, method, path string, body []byte) error {
+	return c.transfer(ctx, method, path, bytes.NewReader(body), int64(len(body)), io.Discard)
 }
 
 var errBusy = errors.New("503 Service Unavailable")
@@ -172,7 +163,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	if err := c.conn.SetDeadline(deadline(resp.ContentLength)); err != nil {
 		return err
 	}
-	_, err = io.Copy(to, resp.Body)
+	c.read, err = io.Copy(to, resp.Body)
 	return err
 }
 

@@ -193,7 +193,7 @@ func (o *options) onS3(command func(listen, dir string) *exec.Cmd) onSide {
 		owner, err := w.owner(s, 1)
 		if err == nil {
 			err = s.run(ctx, command(s.listen, s.data()), func() error {
-				return with(ctx, owner, func(c *caller) error { return done(c.do(ctx, http.MethodGet, "/", nil)) })
+				return with(ctx, owner, func(c *caller) error { return c.do(ctx, http.MethodGet, "/", nil) })
 			})
 		}
 		if err == nil {

@@ -73,7 +73,7 @@ func measureBucketsMemory(ctx context.Context, o *options, e *engine, t *table) 
 			return err
 		}
 		return with(ctx, owner, func(c *caller) error {
-			if _, err := c.do(ctx, http.MethodPut, s3Objects, nil); err != nil {
+			if err := c.do(ctx, http.MethodPut, s3Objects, nil); err != nil {
 				return err
 			}
 			what := fmt.Sprintf(" a %s MiB object", thousands(int(size>>20)))

@@ -145,7 +145,7 @@ func (c *caller) commit(ctx context.Context) error {
 
 // getRecords fails if the collection does not have this many records.
 func getRecords(ctx context.Context, c *caller, collection string, records int) error {
-	_, err := c.do(ctx, http.MethodGet, "/storage/"+collection+"?full=1", nil)
+	err := c.do(ctx, http.MethodGet, "/storage/"+collection+"?full=1", nil)
 	if got := c.header.Get("X-Weave-Records"); err == nil && got != strconv.Itoa(records) {
 		err = fmt.Errorf("GET %s: %q records, want %d", collection, got, records)
 	}
