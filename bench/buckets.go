@@ -72,7 +72,7 @@ func newBuckets(n *size) *s3Load {
 
 // holdfastKey returns the access key of the account that the server creates after its start.
 func holdfastKey(s *server) (listen string, key sigv4test.Signer, err error) {
-	err = s.until(context.Background(), func() error {
+	err = s.until(context.Background(), time.Millisecond, func() error {
 		out, err := s.command(context.Background(), "buckets", "keys", "list", "main", "--secrets")
 		if err == nil {
 			key, err = workload.ReadKey(out)

@@ -81,14 +81,17 @@ func (r objectRows) list(from string, n int) stmt {
 
 // limits find the copied rows, and copy body files.
 func (w *s3Load) limits(b *bare, _ []credentials) (map[string]bareOp, error) {
-	ids, err := b.engine.text(context.Background(), b.file, `SELECT CAST(o.owner AS text) || ' ' || CAST(o.id AS text) || ' ' || CAST(l.id AS text)
-		FROM manta_bucket o JOIN manta_bucket l ON o.owner = l.owner WHERE o.name = 'objects' AND l.name = 'list'`)
+	rows := objectRows{postgres: b.engine.postgres != nil}
+	err := b.engine.reading(context.Background(), b.file, func(text reader) error {
+		ids, err := text(`SELECT CAST(o.owner AS text) || ' ' || CAST(o.id AS text) || ' ' || CAST(l.id AS text)
+			FROM manta_bucket o JOIN manta_bucket l ON o.owner = l.owner WHERE o.name = 'objects' AND l.name = 'list'`)
+		if err == nil {
+			_, err = fmt.Sscan(ids, &rows.owner, &rows.objects, &rows.listed)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	rows := objectRows{postgres: b.engine.postgres != nil}
-	if _, err := fmt.Sscan(ids, &rows.owner, &rows.objects, &rows.listed); err != nil {
-		return nil, fmt.Errorf("the bucket IDs: %w", err)
 	}
 	f, err := newFiles(w, b.dir)
 	return w.bareOps(b, f, rows), err

@@ -81,12 +81,25 @@ func execPostgres(ctx context.Context, url string, script ...string) error {
 	})
 }
 
-// text returns the first column of the last row, from a SQLite file or from PostgreSQL.
-func (e *engine) text(ctx context.Context, file, sql string) (text string, err error) {
+// reader returns the first column of a query's only row, as text.
+type reader func(sql string) (text string, err error)
+
+// reading opens a SQLite file or PostgreSQL for the time that fn runs.
+func (e *engine) reading(ctx context.Context, file string, fn func(reader) error) error {
 	if e.postgres == nil {
-		return text, withFile(file, func(c *sqlite.Conn) error { return query(c, sql, func(s *sqlite.Stmt) { text = s.ColumnText(0) }) })
+		return withFile(file, func(c *sqlite.Conn) error {
+			return fn(func(sql string) (text string, err error) {
+				err = query(c, sql, func(s *sqlite.Stmt) { text = s.ColumnText(0) })
+				return text, err
+			})
+		})
 	}
-	return text, onPostgres(ctx, e.postgres.URL(), func(conn *pgx.Conn) error { return conn.QueryRow(ctx, sql).Scan(&text) })
+	return onPostgres(ctx, e.postgres.URL(), func(conn *pgx.Conn) error {
+		return fn(func(sql string) (text string, err error) {
+			err = conn.QueryRow(ctx, sql).Scan(&text)
+			return text, err
+		})
+	})
 }
 
 // settle runs a checkpoint, so that none disturbs the next measurement.

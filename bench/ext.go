@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/auth/bearer"
 	ext "holdfast/internal/extstorage"
@@ -276,37 +274,13 @@ func extFill() (all [][]extOp) {
 
 // extPublished waits until the relay has published all audit events, which would disturb the next measurement.
 func extPublished(ctx context.Context, s *server) error {
-	const waiting = `SELECT count(*) FROM (SELECT 1 FROM ext_storage_outbox LIMIT 1) AS o`
-	if s.engine.postgres == nil {
-		return withFile(s.file(extFile), func(c *sqlite.Conn) error {
-			return untilNone(ctx, func() (left int, err error) {
-				err = query(c, waiting, func(r *sqlite.Stmt) { left = r.ColumnInt(0) })
-				return left, err
-			})
-		})
-	}
-	return onPostgres(ctx, s.engine.postgres.URL(), func(conn *pgx.Conn) error {
-		return untilNone(ctx, func() (left int, err error) {
-			err = conn.QueryRow(ctx, waiting).Scan(&left)
-			return left, err
+	return s.engine.reading(ctx, s.file(extFile), func(text reader) error {
+		return s.until(ctx, 10*time.Millisecond, func() error {
+			waiting, err := text(`SELECT CAST(count(*) AS text) FROM (SELECT 1 FROM ext_storage_outbox LIMIT 1) AS o`)
+			if err == nil && waiting != "0" {
+				err = errors.New("events are not published")
+			}
+			return err
 		})
 	})
-}
-
-// untilNone waits until count returns 0.
-func untilNone(ctx context.Context, count func() (int, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if left, err := count(); err != nil || left == 0 {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("events are not published: %w", ctx.Err())
-		}
-	}
 }

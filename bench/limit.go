@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/db/sqlitedb"
 )
@@ -35,6 +37,17 @@ func sql(text string, args ...any) stmt { return stmt{text, args, -1} }
 func (s stmt) want(rows int) stmt {
 	s.rows = rows
 	return s
+}
+
+// bind returns the arguments with numbers instead of cells.
+func (s *stmt) bind(number func(cell) int64) []any {
+	args := slices.Clone(s.args)
+	for i, arg := range args {
+		if c, ok := arg.(cell); ok {
+			args[i] = number(c) + c.plus
+		}
+	}
+	return args
 }
 
 func (s *stmt) check(rows int) error {
@@ -173,54 +186,32 @@ type value struct {
 	text   []byte
 }
 
-// onSQLite reads all rows as Go values, and returns the last row.
+// onSQLite reads all rows as Go values, and returns the last row. A write gets the reads' last rows.
 func (s *stmt) onSQLite(c *sqlite.Conn, got [][]value) (last []value, err error) {
-	stmt, err := c.Prepare(s.sql)
-	if err != nil {
-		return nil, err
-	}
-	for i, arg := range s.args {
-		switch v := arg.(type) {
-		case nil:
-			stmt.BindNull(i + 1)
-		case int:
-			stmt.BindInt64(i+1, int64(v))
-		case int64:
-			stmt.BindInt64(i+1, v)
-		case string:
-			stmt.BindText(i+1, v)
-		case []byte:
-			stmt.BindBytes(i+1, v)
-		case cell:
-			stmt.BindInt64(i+1, got[v.read][v.column].number+v.plus)
-		default:
-			return nil, fmt.Errorf("argument %d: no binding for its type %T", i+1, arg)
-		}
-	}
 	var all []value
-	rows, columns := 0, stmt.ColumnCount()
-	for {
-		found, err := stmt.Step()
-		if err != nil || !found {
-			err = errors.Join(err, stmt.Reset())
-			if columns == 0 {
-				rows = c.Changes()
+	rows, columns := 0, 0
+	err = sqlitex.Execute(c, s.sql, &sqlitex.ExecOptions{
+		Args: s.bind(func(c cell) int64 { return got[c.read][c.column].number }),
+		ResultFunc: func(row *sqlite.Stmt) error {
+			rows, columns = rows+1, row.ColumnCount()
+			for i := range columns {
+				v := value{}
+				switch row.ColumnType(i) {
+				case sqlite.TypeInteger:
+					v.number = row.ColumnInt64(i)
+				case sqlite.TypeText, sqlite.TypeBlob:
+					v.text = make([]byte, row.ColumnLen(i))
+					row.ColumnBytes(i, v.text)
+				}
+				all = append(all, v)
 			}
-			return all[max(0, len(all)-columns):], errors.Join(err, s.check(rows))
-		}
-		rows++
-		for i := range columns {
-			v := value{}
-			switch stmt.ColumnType(i) {
-			case sqlite.TypeInteger:
-				v.number = stmt.ColumnInt64(i)
-			case sqlite.TypeText, sqlite.TypeBlob:
-				v.text = make([]byte, stmt.ColumnLen(i))
-				stmt.ColumnBytes(i, v.text)
-			}
-			all = append(all, v)
-		}
+			return nil
+		},
+	})
+	if got != nil {
+		rows = c.Changes()
 	}
+	return all[len(all)-columns:], errors.Join(err, s.check(rows))
 }
 
 // pgPool are connections of pgx, without the server's turns and retries.
@@ -282,12 +273,8 @@ func (p pgPool) run(ctx context.Context, t tx) error {
 	var b pgx.Batch
 	for i := range t.writes {
 		s := &t.writes[i]
-		for n, arg := range s.args {
-			if c, ok := arg.(cell); ok {
-				s.args[n] = int64(binary.BigEndian.Uint64(got[c.read][c.column])) + c.plus
-			}
-		}
-		b.Queue(s.sql, s.args...).Exec(func(tag pgconn.CommandTag) error { return s.check(int(tag.RowsAffected())) })
+		args := s.bind(func(c cell) int64 { return int64(binary.BigEndian.Uint64(got[c.read][c.column])) })
+		b.Queue(s.sql, args...).Exec(func(tag pgconn.CommandTag) error { return s.check(int(tag.RowsAffected())) })
 	}
 	return p.SendBatch(ctx, &b).Close()
 }

@@ -111,14 +111,14 @@ func (s *server) run(ctx context.Context, cmd *exec.Cmd, ready func() error) err
 		_ = cmd.Wait()
 		close(ended)
 	}()
-	return s.until(ctx, ready)
+	return s.until(ctx, time.Millisecond, ready)
 }
 
-// until repeats ready each millisecond until it returns no error, for at most a minute or the server's life.
-func (s *server) until(ctx context.Context, ready func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+// until repeats ready until it returns no error, for at most two minutes or the server's life.
+func (s *server) until(ctx context.Context, every time.Duration, ready func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		err := ready()
@@ -131,7 +131,7 @@ func (s *server) until(ctx context.Context, ready func() error) error {
 			log, _ := os.ReadFile(s.log())
 			return fmt.Errorf("the server ended:\n%s", log)
 		case <-ctx.Done():
-			return fmt.Errorf("the server is not ready: %w", err)
+			return fmt.Errorf("timeout: %w", err)
 		}
 	}
 }

@@ -151,14 +151,10 @@ func machine(ctx context.Context, o *options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lite := ""
-	err = withFile(":memory:", func(c *sqlite.Conn) error {
-		return query(c, `SELECT sqlite_version()`, func(s *sqlite.Stmt) { lite = s.ColumnText(0) })
-	})
 	text := fmt.Sprintf("%d cores (%s), %d GB memory, %d fdatasync/s (8 kB); %s, %s, SQLite %s", runtime.NumCPU(), procLine("/proc/cpuinfo", "model name"),
-		(kb+512<<10)>>20, syncs, strings.ToUpper(runtime.GOOS[:1])+runtime.GOOS[1:], strings.Replace(runtime.Version(), "go", "Go ", 1), lite)
-	if err != nil || !slices.Contains(o.engines, "postgres") {
-		return text + ".", err
+		(kb+512<<10)>>20, syncs, strings.ToUpper(runtime.GOOS[:1])+runtime.GOOS[1:], strings.Replace(runtime.Version(), "go", "Go ", 1), sqlite.Version)
+	if !slices.Contains(o.engines, "postgres") {
+		return text + ".", nil
 	}
 	program := "psql"
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/psql"); len(found) > 0 {
