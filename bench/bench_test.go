@@ -67,7 +67,7 @@ func TestParts(t *testing.T) {
 		sqlite, postgres int
 		row              string
 	}{
-		"load":          {12, 12, "batch: commit 250 | ENGINE | 2"},
+		"load":          {14, 14, "batch: commit 250 | ENGINE | 2"},
 		"ext":           {16, 16, "ext batch, 10 operations | ENGINE | 2"},
 		"buckets":       {22, 22, "s3 mixed, 1 MiB | ENGINE | 2"},
 		"memory":        {4, 4, "commits 250 × 500 B | ENGINE"},

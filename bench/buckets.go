@@ -17,20 +17,6 @@ import (
 )
 
 const (
-	workPutSmall    = "s3 PUT 4 KiB"
-	workGetSmall    = "s3 GET 4 KiB"
-	workPutMiddle   = "s3 PUT 1 MiB"
-	workGetMiddle   = "s3 GET 1 MiB"
-	workPutLarge    = "s3 PUT 64 MiB"
-	workGetLarge    = "s3 GET 64 MiB"
-	workListPage    = "s3 list, 1,000 keys"
-	workListGroups  = "s3 list, 100 groups"
-	workDelete      = "s3 DELETE 4 KiB"
-	workMixedSmall  = "s3 mixed, 64 KiB"
-	workMixedMiddle = "s3 mixed, 1 MiB"
-)
-
-const (
 	s3Objects = "/objects"
 	s3List    = "/list"
 
@@ -61,6 +47,10 @@ type s3Load struct {
 
 	retries int
 	access  map[*server]credentials
+
+	// Of the limit, from open.
+	rows  objectRows
+	files *files
 }
 
 // newBuckets returns the work with the access key of Holdfast's first account; peers replace key.
@@ -122,30 +112,49 @@ func (w *s3Load) listKey(i int) string {
 }
 
 func (w *s3Load) operations() []operation {
-	streams := map[string]goal{"sqlite": {ratio: 0.8}, "postgres": {ratio: 0.8}}
-	put := func(size int) func(context.Context, *caller, int) error {
+	streams := onBoth(goal{ratio: 0.8})
+	put := func(size int) do {
 		return func(ctx context.Context, c *caller, _ int) error {
 			return c.do(ctx, http.MethodPut, w.newKey(), w.body(size))
 		}
 	}
-	get := func(size, objects int) func(context.Context, *caller, int) error {
+	get := func(size, objects int) do {
 		return func(ctx context.Context, c *caller, i int) error {
 			return getObject(ctx, c, readKey(size, i%objects), size)
 		}
 	}
+	putDeleted := transactions(func(_ *bare, c, i int) tx { return write(w.rows.put(deletedKey(c, i), w.body(s3Small))) })
+	pages, group := w.size.listKeys/s3Page, w.size.listKeys/s3Groups
 	return []operation{
-		{name: workPutSmall, do: put(s3Small)},
-		{name: workGetSmall, do: get(s3Small, w.size.reads)},
-		{name: workPutMiddle, do: put(s3Middle)},
-		{name: workGetMiddle, do: get(s3Middle, s3MiddleReads)},
-		{name: workPutLarge, most: s3LargePuts, goals: streams, do: put(w.size.large)},
-		{name: workGetLarge, most: s3LargeGets, goals: streams, do: get(w.size.large, s3LargeReads)},
-		{name: workListPage, do: w.listPage},
-		{name: workListGroups, do: func(ctx context.Context, c *caller, _ int) error {
-			return c.list(ctx, s3List+"?delimiter=%2F&list-type=2&max-keys="+strconv.Itoa(s3Page), "<CommonPrefixes>", s3Groups)
-		}},
 		{
-			name: workDelete, times: w.deletes,
+			name: "s3 PUT 4 KiB", do: put(s3Small),
+			limit: transactions(func(*bare, int, int) tx { return write(w.rows.put(w.newKey(), w.body(s3Small))) }),
+		},
+		{
+			name: "s3 GET 4 KiB", do: get(s3Small, w.size.reads),
+			limit: transactions(func(_ *bare, _, i int) tx { return read(w.rows.get(readKey(s3Small, i%w.size.reads))) }),
+		},
+		{name: "s3 PUT 1 MiB", do: put(s3Middle), limit: w.copies(s3Middle, true)},
+		{name: "s3 GET 1 MiB", do: get(s3Middle, s3MiddleReads), limit: w.copies(s3Middle, false)},
+		{name: "s3 PUT 64 MiB", most: s3LargePuts, goals: streams, do: put(w.size.large), limit: w.copies(w.size.large, true)},
+		{name: "s3 GET 64 MiB", most: s3LargeGets, goals: streams, do: get(w.size.large, s3LargeReads), limit: w.copies(w.size.large, false)},
+		{
+			name: "s3 list, 1,000 keys", do: w.listPage,
+			limit: transactions(func(_ *bare, _, i int) tx { return read(w.rows.list(w.listKey(i%pages*s3Page), s3Page)) }),
+		},
+		{
+			name: "s3 list, 100 groups", do: func(ctx context.Context, c *caller, _ int) error {
+				return c.list(ctx, s3List+"?delimiter=%2F&list-type=2&max-keys="+strconv.Itoa(s3Page), "<CommonPrefixes>", s3Groups)
+			},
+			limit: transactions(func(*bare, int, int) (t tx) {
+				for i := range s3Groups {
+					t.reads = append(t.reads, w.rows.list(w.listKey(i*group), 1))
+				}
+				return t
+			}),
+		},
+		{
+			name: "s3 DELETE 4 KiB", times: w.deletes,
 			prepare: func(ctx context.Context, _ *server, all []*caller) error {
 				_, err := drive(ctx, len(all), times(w.deletes(len(all))), func(ctx context.Context, c, i int) error {
 					all[c].number = c
@@ -156,9 +165,14 @@ func (w *s3Load) operations() []operation {
 			do: func(ctx context.Context, c *caller, i int) error {
 				return c.do(ctx, http.MethodDelete, deletedKey(c.number, i), nil)
 			},
+			limit: transactions(func(_ *bare, c, i int) tx { return write(w.rows.delete(deletedKey(c, i))) }),
+			prepareLimit: func(ctx context.Context, b *bare, callers int) error {
+				_, err := drive(ctx, callers, times(w.deletes(callers)), putDeleted(b))
+				return err
+			},
 		},
-		{name: workMixedSmall, do: w.mix(s3Mixed)},
-		{name: workMixedMiddle, do: w.mix(s3Middle)},
+		{name: "s3 mixed, 64 KiB", do: w.mix(s3Mixed), limit: w.mixLimit(s3Mixed)},
+		{name: "s3 mixed, 1 MiB", do: w.mix(s3Middle), limit: w.mixLimit(s3Middle)},
 	}
 }
 

@@ -79,72 +79,47 @@ func (r objectRows) list(from string, n int) stmt {
 	return sql(bucketsList, r.owner, r.listed, from, n).want(n)
 }
 
-// limits find the copied rows, and copy body files.
-func (w *s3Load) limits(b *bare, _ []credentials) (map[string]bareOp, error) {
-	rows := objectRows{postgres: b.engine.postgres != nil}
+// open prepares statements on the copied rows, and the files to copy for the bodies above 16 KiB.
+func (w *s3Load) open(b *bare) error {
+	w.rows = objectRows{postgres: b.engine.postgres != nil}
 	err := b.engine.reading(context.Background(), b.file, func(text reader) error {
 		ids, err := text(`SELECT CAST(o.owner AS text) || ' ' || CAST(o.id AS text) || ' ' || CAST(l.id AS text)
 			FROM manta_bucket o JOIN manta_bucket l ON o.owner = l.owner WHERE o.name = 'objects' AND l.name = 'list'`)
 		if err == nil {
-			_, err = fmt.Sscan(ids, &rows.owner, &rows.objects, &rows.listed)
+			_, err = fmt.Sscan(ids, &w.rows.owner, &w.rows.objects, &w.rows.listed)
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		w.files, err = newFiles(w, b.dir)
 	}
-	f, err := newFiles(w, b.dir)
-	return w.bareOps(b, f, rows), err
+	return err
 }
 
-// bareOps run statements on the rows of objects, and copy files for the bodies above 16 KiB.
-func (w *s3Load) bareOps(b *bare, f *files, rows objectRows) map[string]bareOp {
-	read := func(all ...stmt) tx { return tx{reads: all} }
-	write := func(s stmt) tx { return tx{writes: []stmt{s}} }
-	small := w.body(s3Small)
-	// Deleted objects' files remain, as on the server until it collects garbage.
-	mix := func(size int) step {
+// copies is the limit of streams.
+func (w *s3Load) copies(size int, put bool) func(*bare) step {
+	return func(*bare) step { return func(context.Context, int, int) error { return w.files.copy(size, put) } }
+}
+
+// mixLimit is the limit of mixed works. Deleted objects' files remain, as on the server until it collects garbage.
+func (w *s3Load) mixLimit(size int) func(*bare) step {
+	return func(b *bare) step {
 		m := w.newMixed(size)
 		return func(ctx context.Context, _, _ int) error {
 			return m.step(w.newKey, func(method, key string) (err error) {
 				if method == http.MethodGet || method == http.MethodPut {
-					err = f.copy(size, method == http.MethodPut)
+					err = w.files.copy(size, method == http.MethodPut)
 				}
-				t := read(rows.get(key))
+				t := read(w.rows.get(key))
 				switch method {
 				case http.MethodPut:
-					t = write(rows.put(key, nil))
+					t = write(w.rows.put(key, nil))
 				case http.MethodDelete:
-					t = write(rows.delete(key))
+					t = write(w.rows.delete(key))
 				}
 				return errors.Join(err, b.run(ctx, t))
 			})
 		}
-	}
-	file := func(size int, put bool) bareOp {
-		return bareOp{step: func(context.Context, int, int) error { return f.copy(size, put) }}
-	}
-	putDeleted := b.each(func(c, i int) tx { return write(rows.put(deletedKey(c, i), small)) })
-	pages, group := w.size.listKeys/s3Page, w.size.listKeys/s3Groups
-	return map[string]bareOp{
-		workPutSmall:  {step: b.each(func(int, int) tx { return write(rows.put(w.newKey(), small)) })},
-		workGetSmall:  {step: b.each(func(_, i int) tx { return read(rows.get(readKey(s3Small, i%w.size.reads))) })},
-		workPutMiddle: file(s3Middle, true), workGetMiddle: file(s3Middle, false), workPutLarge: file(w.size.large, true), workGetLarge: file(w.size.large, false),
-		workListPage: {step: b.each(func(_, i int) tx { return read(rows.list(w.listKey(i%pages*s3Page), s3Page)) })},
-		workListGroups: {step: b.each(func(int, int) (t tx) {
-			for i := range s3Groups {
-				t.reads = append(t.reads, rows.list(w.listKey(i*group), 1))
-			}
-			return t
-		})},
-		workDelete: {
-			step: b.each(func(c, i int) tx { return write(rows.delete(deletedKey(c, i))) }),
-			prepare: func(ctx context.Context, callers int) error {
-				_, err := drive(ctx, callers, times(w.deletes(callers)), putDeleted)
-				return err
-			},
-		},
-		workMixedSmall: {step: mix(s3Mixed)}, workMixedMiddle: {step: mix(s3Middle)},
 	}
 }
 

@@ -84,28 +84,19 @@ func (o *options) compareSides(ctx context.Context, a, b *side, t *table) (err e
 			return err
 		}
 	}
-	for _, op := range all {
-		for _, n := range o.connections {
-			if op.most > 0 && n > op.most {
-				continue
-			}
-			window := func(s *side, d time.Duration) (sample, error) {
-				return named(s, op.name).window(ctx, s.server, s.owners[:n], d)
-			}
-			sides := func(d time.Duration) []func() (sample, error) {
-				return []func() (sample, error){func() (sample, error) { return window(a, d) }, func() (sample, error) { return window(b, d) }}
-			}
-			if _, err := alternate(1, sides(o.window/2)...); err != nil { // a warm-up
-				return fmt.Errorf("%s at %d: %w", op.name, n, err)
-			}
-			got, err := alternate(o.runs, sides(o.window)...)
-			if err != nil {
-				return fmt.Errorf("%s at %d: %w", op.name, n, err)
-			}
+	return o.eachWork(all, func(op *operation, n int) error {
+		window := func(s *side, d time.Duration) func() (sample, error) {
+			return func() (sample, error) { return named(s, op.name).window(ctx, s.server, s.owners[:n], d) }
+		}
+		if _, err := alternate(1, window(a, o.window/2), window(b, o.window/2)); err != nil { // a warm-up
+			return err
+		}
+		got, err := alternate(o.runs, window(a, o.window), window(b, o.window))
+		if err == nil {
 			t.beside(op.name, a.server.engine.name, n, got[0], got[1])
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // beside writes a row with the ratios of a to b. Unknown figures are 0.

@@ -15,15 +15,11 @@ import (
 	workload "holdfast/internal/workload/ext"
 )
 
+// Works that PocketBase has, too.
 const (
-	workExtPut       = "ext put 500 B"
-	workExtPutSchema = "ext put 500 B, 1 KB schema"
-	workExtGet       = "ext get 500 B"
-	workExtList      = "ext list 100, values"
-	workExtKeys      = "ext list 100, keys"
-	workExtBulk      = "ext bulk put 20 × 500 B"
-	workExtBatch     = "ext batch, 10 operations"
-	workExtIncrement = "ext increment"
+	workExtPut  = "ext put 500 B"
+	workExtGet  = "ext get 500 B"
+	workExtList = "ext list 100, values"
 )
 
 // The namespaces for puts, counters and lists contain extKeys records each.
@@ -89,6 +85,7 @@ type extWork struct {
 	body   []byte
 	finds  int // expected number of records with revisions
 	goals  map[string]goal
+	attack bool
 
 	// The limit runs these operations. With turn, each operation uses the keys in turn; otherwise it uses a list page or
 	// a record. An increment comes last, after its record is read.
@@ -147,18 +144,18 @@ func extWorks() []extWork {
 			goals: goals(0.50, 150*time.Microsecond), ops: put(extPutNamespace, 1, 0), turn: true,
 		},
 		{
-			name: workExtPutSchema, method: http.MethodPut, path: record(extSchemaNamespace), body: body, finds: 1,
+			name: "ext put 500 B, 1 KB schema", method: http.MethodPut, path: record(extSchemaNamespace), body: body, finds: 1,
 			goals: goals(0.40, 300*time.Microsecond), ops: put(extSchemaNamespace, 1, 1), turn: true,
 		},
 		{name: workExtGet, method: http.MethodGet, path: record(extListNamespace), finds: 1},
-		{name: workExtList, method: http.MethodGet, path: fixed(page + "&values=true"), finds: extKeys, page: true, values: true},
-		{name: workExtKeys, method: http.MethodGet, path: fixed(page), finds: extKeys, page: true},
+		{name: workExtList, method: http.MethodGet, path: fixed(page + "&values=true"), finds: extKeys, page: true, values: true, attack: true},
+		{name: "ext list 100, keys", method: http.MethodGet, path: fixed(page), finds: extKeys, page: true},
 		{
-			name: workExtBulk, method: http.MethodPost, path: fixed(extBulkPath), body: extItems(extBulk), finds: extBulk, ops: put(extBulkNamespace, extBulk, 0),
+			name: "ext bulk put 20 × 500 B", method: http.MethodPost, path: fixed(extBulkPath), body: extItems(extBulk), finds: extBulk, ops: put(extBulkNamespace, extBulk, 0), attack: true,
 		},
-		{name: workExtBatch, method: http.MethodPost, path: fixed("/batch"), body: extBatch(batch), finds: len(batch), ops: batch, reads: &inBatch},
+		{name: "ext batch, 10 operations", method: http.MethodPost, path: fixed("/batch"), body: extBatch(batch), finds: len(batch), ops: batch, reads: &inBatch},
 		{
-			name: workExtIncrement, method: http.MethodPost, path: func(i int) string { return record(extCounterNamespace)(i) + "/increment" },
+			name: "ext increment", method: http.MethodPost, path: func(i int) string { return record(extCounterNamespace)(i) + "/increment" },
 			body: []byte(`{"pointer":"/n","by":1}`), finds: 1, ops: []extOp{counter}, turn: true, reads: &counter,
 		},
 	}
@@ -219,7 +216,7 @@ func (extLoad) owner(s *server, n int) (credentials, error) {
 
 func (extLoad) operations() (all []operation) {
 	for _, work := range extWorks() {
-		op := operation{name: work.name, goals: work.goals, most: 16, do: work.do}
+		op := operation{name: work.name, goals: work.goals, attack: work.attack, most: 16, do: work.do, limit: work.limit(), prepareLimit: extEmpty}
 		if work.writes() {
 			op.settle = extPublished
 		}

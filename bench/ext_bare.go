@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 )
@@ -102,52 +101,38 @@ func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
 	return t
 }
 
-func (extLoad) limits(b *bare, installs []credentials) (map[string]bareOp, error) {
-	step, empty := extLiteStep, `DELETE FROM ext_storage_outbox`
+// extEmpty deletes the events of previous windows.
+func extEmpty(ctx context.Context, b *bare, _ int) error {
+	empty := `DELETE FROM ext_storage_outbox`
 	if b.engine.postgres != nil {
-		step, empty = extPostgresStep, `TRUNCATE ext_storage_outbox`
+		empty = `TRUNCATE ext_storage_outbox`
 	}
-	ops := map[string]bareOp{}
-	for _, w := range extWorks() {
-		ops[w.name] = bareOp{
-			step:    b.each(step(&w, len(installs))),
-			prepare: func(ctx context.Context, _ int) error { return b.run(ctx, tx{writes: []stmt{sql(empty)}}) },
-		}
-	}
-	return ops, nil
+	return b.run(ctx, write(sql(empty)))
 }
 
-// extPostgresStep returns the statements of a caller's i-th request. Reads are from any install, like those of the
-// server's connections; extLiteStep does the same on SQLite.
-func extPostgresStep(w *extWork, installs int) func(c, i int) tx {
-	return func(c, i int) tx {
-		if w.writes() {
+// limit returns the statements of a caller's i-th request. Reads are from any install, like those of the server's
+// connections.
+func (w *extWork) limit() func(*bare) step {
+	return transactions(func(b *bare, c, i int) tx {
+		lite := b.engine.postgres == nil
+		switch {
+		case w.writes() && lite:
+			return extLiteWrite(c, w.op(i), w.reads != nil, time.Now().UnixMilli())
+		case w.writes():
 			return extPostgresWrite(c, w.op(i), w.reads != nil)
 		}
-		tenant, install := extOwner(1 + rand.IntN(installs))
-		if w.page {
-			return tx{reads: []stmt{sql(extPgList, tenant, install, extListNamespace, "", "", "\U0010FFFF", w.values, false, now(), extKeys+1, extPageShare).want(extKeys)}}
+		tenant, install := extOwner(b.anyOwner())
+		key, at := id(i%extKeys), time.Now()
+		switch {
+		case w.page && lite:
+			return read(sql(extGetPage, tenant, install, at.UnixMilli(), extListNamespace, "", "\U0010FFFF", extKeys+1, 0, w.values).want(extKeys))
+		case w.page:
+			return read(sql(extPgList, tenant, install, extListNamespace, "", "", "\U0010FFFF", w.values, false, at, extKeys+1, extPageShare).want(extKeys))
+		case lite:
+			return read(sql(extGetOne, tenant, install, at.UnixMilli(), extListNamespace, key).want(1))
 		}
-		return tx{reads: []stmt{sql(extPgGet, tenant, install, extListNamespace, id(i%extKeys), now()).want(1)}}
-	}
-}
-
-func extLiteStep(w *extWork, installs int) func(c, i int) tx {
-	wanted := 0
-	if w.values {
-		wanted = 1
-	}
-	return func(c, i int) tx {
-		at := time.Now().UnixMilli()
-		if !w.writes() {
-			tenant, install := extOwner(1 + rand.IntN(installs))
-			if w.page {
-				return tx{reads: []stmt{sql(extGetPage, tenant, install, at, extListNamespace, "", "\U0010FFFF", extKeys+1, 0, wanted).want(extKeys)}}
-			}
-			return tx{reads: []stmt{sql(extGetOne, tenant, install, at, extListNamespace, id(i%extKeys)).want(1)}}
-		}
-		return extLiteWrite(c, w.op(i), w.reads != nil, at)
-	}
+		return read(sql(extPgGet, tenant, install, extListNamespace, key, at).want(1))
+	})
 }
 
 // extLiteWrite overwrites records after the service's lookups; reads: also after the last record was read, as before an

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,16 +61,14 @@ func (s *stmt) check(rows int) error {
 // tx is the least work for an operation: the reads, and then the writes, of a transaction.
 type tx struct{ reads, writes []stmt }
 
+func read(all ...stmt) tx { return tx{reads: all} }
+
+func write(all ...stmt) tx { return tx{writes: all} }
+
 // cell is an argument for a write: a number in the last row of a read, plus a number.
 type cell struct {
 	read, column int
 	plus         int64
-}
-
-// bareOp is an operation on the bare engine. The operation with its name says how often a round repeats it.
-type bareOp struct {
-	step    step
-	prepare func(ctx context.Context, callers int) error // as in operation; may be nil
 }
 
 // bare is the bare engine with a copy of the server's tables: a SQLite file can have only one writer, and events that
@@ -78,9 +77,9 @@ type bare struct {
 	database
 
 	engine *engine
+	owners int    // whose records the tables contain
 	dir    string // removed by close
 	file   string // the copy, if the engine is SQLite
-	ops    map[string]bareOp
 }
 
 // database is the bare engine.
@@ -90,10 +89,10 @@ type database interface {
 	close() error
 }
 
-// copy copies the server's tables, with the records of these owners. On PostgreSQL the server restarts, because only an
+// copy copies the server's tables, which contain the records of owners. On PostgreSQL the server restarts, because only an
 // unused database can be copied.
-func (l *load) copy(ctx context.Context, s *server, owners []credentials) (b *bare, err error) {
-	b = &bare{engine: s.engine}
+func (l *load) copy(ctx context.Context, s *server, owners int) (b *bare, err error) {
+	b = &bare{engine: s.engine, owners: owners}
 	if b.dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
 		return nil, err
 	}
@@ -106,31 +105,35 @@ func (l *load) copy(ctx context.Context, s *server, owners []credentials) (b *ba
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("copy the tables: %w", err), os.RemoveAll(b.dir))
 	}
-	if b.ops, err = l.limits(b, owners); err != nil {
-		return nil, errors.Join(err, b.close())
+	if l.open != nil {
+		if err := l.open(b); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
 	}
 	return b, nil
 }
 
 func (b *bare) close() error { return errors.Join(b.database.close(), os.RemoveAll(b.dir)) }
 
-// each returns a step that runs a transaction.
-func (b *bare) each(do func(caller, i int) tx) step {
-	return func(ctx context.Context, c, i int) error { return b.run(ctx, do(c, i)) }
+// anyOwner returns an owner's number, from 1. A caller gets its last connection again. Varying owners make its cache similar
+// to the server's caches, because the server's connections serve all callers.
+func (b *bare) anyOwner() int { return 1 + rand.IntN(b.owners) }
+
+// transactions returns an operation's limit that runs a transaction.
+func transactions(do func(b *bare, caller, i int) tx) func(*bare) step {
+	return func(b *bare) step {
+		return func(ctx context.Context, c, i int) error { return b.run(ctx, do(b, c, i)) }
+	}
 }
 
 // window repeats an operation's statements with callers in parallel.
 func (b *bare) window(ctx context.Context, of *operation, callers int, d time.Duration) (sample, error) {
-	op, found := b.ops[of.name]
-	if !found {
-		return sample{}, fmt.Errorf("no limit for %s", of.name)
-	}
 	p, err := rounds(lasting(d), of.fixed(callers), func() error {
-		if op.prepare == nil {
+		if of.prepareLimit == nil {
 			return nil
 		}
-		return op.prepare(ctx, callers)
-	}, func(more while) (phase, error) { return drive(ctx, callers, more, op.step) })
+		return of.prepareLimit(ctx, b, callers)
+	}, func(more while) (phase, error) { return drive(ctx, callers, more, of.limit(b)) })
 	if err != nil {
 		return sample{}, err
 	}

@@ -22,22 +22,19 @@ type service interface {
 type load struct {
 	service
 
-	part    string
-	attacks []string // works with which a client attacks a neighbour; see measureNeighbours
-
-	// limits returns the operations as statements, by name. They use the records of these owners.
-	limits      func(b *bare, owners []credentials) (map[string]bareOp, error)
-	file        string // the server's database, if the engine is SQLite
-	connections int32  // of the limit, if the engine is PostgreSQL
+	part        string
+	file        string              // the server's database, if the engine is SQLite
+	connections int32               // of the limit, if the engine is PostgreSQL
+	open        func(b *bare) error // prepares the limit; may be nil
 }
 
 // loads returns the services of Holdfast. A new service is added here.
 func loads(n *size) []load {
-	sync, ext, buckets := newSync(n), extLoad{}, newBuckets(n)
+	buckets := newBuckets(n)
 	return []load{
-		{service: sync, part: "load", attacks: []string{workList, workPost}, limits: sync.limits, file: syncFile, connections: 10},
-		{service: ext, part: "ext", attacks: []string{workExtList, workExtBulk}, limits: ext.limits, file: extFile, connections: 20},
-		{service: buckets, part: "buckets", limits: buckets.limits, file: "buckets.db", connections: 10},
+		{service: newSync(n), part: "load", file: syncFile, connections: 10},
+		{service: extLoad{}, part: "ext", file: extFile, connections: 20},
+		{service: buckets, part: "buckets", file: "buckets.db", connections: 10, open: buckets.open},
 	}
 }
 
@@ -48,8 +45,9 @@ type do func(ctx context.Context, c *caller, i int) error
 type operation struct {
 	name  string
 	goals map[string]goal // by engine
-	// least and most limit the number of connections.
-	least, most int
+	most  int             // connections; 0 means any number
+	// attack means that a client repeats the operation to attack a neighbour; see measureNeighbours.
+	attack bool
 
 	do do
 	// settle waits for the server's background work; may be nil.
@@ -58,6 +56,10 @@ type operation struct {
 	// nil.
 	prepare func(ctx context.Context, s *server, all []*caller) error
 	times   func(callers int) int
+
+	// limit returns the operation without a server; nil for peers. prepareLimit is like prepare.
+	limit        func(b *bare) step
+	prepareLimit func(ctx context.Context, b *bare, callers int) error
 }
 
 // goal is the minimum ratio between server and limit, and the maximum server CPU per operation. 0 means no goal.
@@ -65,6 +67,9 @@ type goal struct {
 	ratio float64
 	cpu   time.Duration
 }
+
+// onBoth returns the same goal for both engines.
+func onBoth(g goal) map[string]goal { return map[string]goal{"sqlite": g, "postgres": g} }
 
 func (g goal) String() string {
 	switch {
@@ -84,9 +89,6 @@ func named(of service, name string) *operation {
 	}
 	return nil
 }
-
-// on reports whether the operation is measured on n connections.
-func (op *operation) on(n int) bool { return n >= op.least && (op.most == 0 || n <= op.most) }
 
 // fixed returns the number of requests on each connection in a round, or 0 if it is not fixed.
 func (op *operation) fixed(callers int) int {
@@ -138,24 +140,25 @@ func (l *load) measure(ctx context.Context, o *options, e *engine, t *table) err
 		if err != nil {
 			return err
 		}
-		b, err := l.copy(ctx, s, owners)
+		b, err := l.copy(ctx, s, n)
 		if err != nil {
 			return err
 		}
-		return errors.Join(l.rows(ctx, o, s, b, owners, t), b.close())
+		err = o.eachWork(l.operations(), func(op *operation, n int) error { return op.measure(ctx, o, s, b, owners[:n], t) })
+		return errors.Join(err, b.close())
 	})
 }
 
-// rows writes a row for each operation and number of connections.
-func (l *load) rows(ctx context.Context, o *options, s *server, b *bare, owners []credentials, t *table) error {
-	all := l.operations()
+// eachWork calls fn for each selected work and number of connections.
+func (o *options) eachWork(all []operation, fn func(op *operation, connections int) error) error {
 	for i := range all {
+		op := &all[i]
 		for _, n := range o.connections {
-			if !o.works.MatchString(all[i].name) || !all[i].on(n) {
+			if !o.works.MatchString(op.name) || op.most > 0 && n > op.most {
 				continue
 			}
-			if err := all[i].measure(ctx, o, s, b, owners[:n], t); err != nil {
-				return fmt.Errorf("%s at %d: %w", all[i].name, n, err)
+			if err := fn(op, n); err != nil {
+				return fmt.Errorf("%s at %d: %w", op.name, n, err)
 			}
 		}
 	}

@@ -27,9 +27,9 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) err
 	for i := range o.loads {
 		l := &o.loads[i]
 		var attacks []*operation
-		for _, name := range l.attacks {
-			if o.works.MatchString(name) {
-				attacks = append(attacks, named(l, name))
+		for _, op := range l.operations() {
+			if op.attack && o.works.MatchString(op.name) {
+				attacks = append(attacks, &op)
 			}
 		}
 		if len(attacks) == 0 {
@@ -41,7 +41,7 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) err
 				return err
 			}
 			for _, a := range attacks {
-				if err := a.attack(ctx, o, s, &l.operations()[0], owners, t); err != nil {
+				if err := a.measureAttack(ctx, o, s, &l.operations()[0], owners, t); err != nil {
 					return fmt.Errorf("%s: %w", a.name, err)
 				}
 			}
@@ -54,8 +54,8 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) err
 	return nil
 }
 
-// attack writes a row: the work of the second owner alone, and while the first owner repeats op.
-func (op *operation) attack(ctx context.Context, o *options, s *server, work *operation, owners []credentials, t *table) error {
+// measureAttack writes a row: the work of the second owner alone, and while the first owner repeats op.
+func (op *operation) measureAttack(ctx context.Context, o *options, s *server, work *operation, owners []credentials, t *table) error {
 	var refused, refusals, answers atomic.Int64
 	var attacked time.Duration
 	neighbour := *work

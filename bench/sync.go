@@ -2,25 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
 	"holdfast/internal/workload/sync"
-)
-
-const (
-	workPut    = "PUT 500 B"
-	workPost   = "POST 100 × 500 B"
-	workList   = "GET 1,000 full"
-	workPage   = "GET 100 full"
-	workInfo   = "info/collections"
-	workAppend = "batch: append 100 × 500 B"
-	workCommit = "batch: commit %s"
 )
 
 const (
@@ -42,7 +34,8 @@ type syncLoad struct {
 	size    *size
 	secret  string
 	retries int
-	batches [][]byte // the requests of a batch, from newUsers
+	batches [][]byte     // the requests of a batch, from newUsers
+	limited atomic.Int64 // the users of the limit's batches follow this number
 }
 
 func newSync(n *size) *syncLoad { return &syncLoad{size: n, secret: ownSecret} }
@@ -63,46 +56,63 @@ func (w *syncLoad) operations() []operation {
 			return err
 		}
 	}
-	get := func(collection string, records int) func(context.Context, *caller, int) error {
-		return func(ctx context.Context, c *caller, _ int) error { return getRecords(ctx, c, collection, records) }
-	}
 	put := []byte(sync.JSON(sync.Record{Payload: payload(500)}))
 	n, callers := w.size.batch, w.size.batchCallers
+	stage := func(ctx context.Context, c *caller, i int) error { return c.stage(ctx, w.batches[i]) }
+	stageLimit := syncLimit(func(rows syncRows, _ *bare, c, i int) tx { return rows.stage(w.limitUser(c), i*100, min(100, n-i*100)) })
+	list := func(name, collection string, records int) operation {
+		return operation{
+			name: name, do: func(ctx context.Context, c *caller, _ int) error { return getRecords(ctx, c, collection, records) },
+			limit: syncLimit(func(rows syncRows, b *bare, _, _ int) tx {
+				return rows.list(int64(b.anyOwner()), collectionIDs[collection], records)
+			}),
+		}
+	}
+	listAll, listPage := list("GET 1,000 full", listCollection, listRecords), list("GET 100 full", postCollection, postRecords)
+	listAll.goals, listAll.attack = onBoth(goal{ratio: 0.6}), true
 	return []operation{
 		{
-			name: workPut, goals: map[string]goal{"sqlite": {0.50, 90 * time.Microsecond}, "postgres": {0.40, 130 * time.Microsecond}},
+			name: "PUT 500 B", goals: map[string]goal{"sqlite": {0.50, 90 * time.Microsecond}, "postgres": {0.40, 130 * time.Microsecond}},
 			do: func(ctx context.Context, c *caller, i int) error {
 				_, err := c.send(ctx, http.MethodPut, "/storage/"+putCollection+"/"+id(i%putRecords), put)
 				return err
 			},
+			limit: syncLimit(func(rows syncRows, _ *bare, c, i int) tx { return rows.put(1+int64(c), i%putRecords) }),
 		},
 		{
-			name: workPost, goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}},
-			do: post(http.MethodPost, "/storage/"+postCollection, list(0, postRecords, 500)),
+			name: "POST 100 × 500 B", goals: onBoth(goal{ratio: 0.6}), attack: true,
+			do:    post(http.MethodPost, "/storage/"+postCollection, records(0, postRecords, 500)),
+			limit: syncLimit(func(rows syncRows, _ *bare, c, _ int) tx { return rows.post(1+int64(c), collectionIDs[postCollection]) }),
 		},
-		{name: workList, goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}}, do: get(listCollection, listRecords)},
-		{name: workPage, least: 2, do: get(postCollection, postRecords)},
-		{name: workInfo, least: 2, most: 16, do: post(http.MethodGet, "/info/collections", nil)},
+		listAll, listPage,
+		{
+			name: "info/collections", most: 16, do: post(http.MethodGet, "/info/collections", nil),
+			limit: syncLimit(func(rows syncRows, b *bare, _, _ int) tx { return rows.info(int64(b.anyOwner())) }),
+		},
 		// Each batch belongs to a new user, so there are as many open batches as callers. Appends and commits start after a
 		// checkpoint. Otherwise SQLite would run one in the commit that makes the log long enough.
 		{
-			name: workAppend, most: callers, prepare: w.newUsers, times: func(int) int { return (n + 99) / 100 },
-			do: func(ctx context.Context, c *caller, i int) error { return c.stage(ctx, w.batches[i]) },
+			name: "batch: append 100 × 500 B", most: callers, times: func(int) int { return (n + 99) / 100 },
+			do: stage, prepare: w.newUsers, limit: stageLimit, prepareLimit: w.newLimitUsers,
 		},
 		{
-			name: fmt.Sprintf(workCommit, thousands(n)), goals: map[string]goal{"sqlite": {ratio: commitGoal}, "postgres": {ratio: commitGoal}},
-			most: callers, times: func(int) int { return 1 },
-			prepare: func(ctx context.Context, s *server, all []*caller) error {
-				if err := w.newUsers(ctx, s, all); err != nil {
-					return err
-				}
-				_, err := drive(ctx, len(all), times(len(w.batches)), func(ctx context.Context, c, i int) error { return all[c].stage(ctx, w.batches[i]) })
-				if err != nil {
-					return err
-				}
-				return s.settle(ctx, syncFile)
-			},
+			name: "batch: commit " + thousands(n), goals: onBoth(goal{ratio: commitGoal}), most: callers, times: func(int) int { return 1 },
 			do: func(ctx context.Context, c *caller, _ int) error { return c.commit(ctx) },
+			prepare: func(ctx context.Context, s *server, all []*caller) error {
+				err := w.newUsers(ctx, s, all)
+				if err == nil {
+					_, err = drive(ctx, len(all), times(len(w.batches)), func(ctx context.Context, c, i int) error { return stage(ctx, all[c], i) })
+				}
+				return errors.Join(err, s.settle(ctx, syncFile))
+			},
+			limit: syncLimit(func(rows syncRows, _ *bare, c, _ int) tx { return rows.commit(w.limitUser(c), n) }),
+			prepareLimit: func(ctx context.Context, b *bare, callers int) error {
+				err := w.newLimitUsers(ctx, b, callers)
+				if err == nil {
+					_, err = drive(ctx, callers, times((n+99)/100), stageLimit(b))
+				}
+				return errors.Join(err, b.settle(ctx))
+			},
 		},
 	}
 }
@@ -127,6 +137,14 @@ func (w *syncLoad) newUsers(ctx context.Context, s *server, all []*caller) error
 	w.batches = posts(w.size.batch, 500)
 	return s.settle(ctx, syncFile)
 }
+
+// newLimitUsers gives each caller of the limit a new user without an open batch.
+func (w *syncLoad) newLimitUsers(ctx context.Context, b *bare, callers int) error {
+	w.limited.Add(int64(1_000_000 + callers))
+	return b.settle(ctx)
+}
+
+func (w *syncLoad) limitUser(caller int) int64 { return w.limited.Load() + int64(caller) }
 
 // stage appends records to the caller's open batch, or opens one.
 func (c *caller) stage(ctx context.Context, body []byte) error {
@@ -193,15 +211,15 @@ func payload(bytes int) string {
 	return begin + strings.Repeat("Q", max(0, bytes-len(begin)-len(end))) + end
 }
 
-// list returns the body of a POST of n records, with payloads of this many bytes.
-func list(from, n, bytes int) []byte {
+// records returns the body of a POST of n records, with payloads of this many bytes.
+func records(from, n, bytes int) []byte {
 	return []byte(sync.Records(from, from+n, func(i int) sync.Record { return sync.Record{ID: id(i), Payload: payload(bytes)} }))
 }
 
 // posts returns the bodies of POSTs of 100 records each, together n.
 func posts(n, bytes int) (bodies [][]byte) {
 	for from := 0; from < n; from += 100 {
-		bodies = append(bodies, list(from, min(100, n-from), bytes))
+		bodies = append(bodies, records(from, min(100, n-from), bytes))
 	}
 	return bodies
 }

@@ -1,12 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -76,40 +71,14 @@ type syncRows interface {
 	commit(user int64, n int) tx
 }
 
-// limits have users that are numbered from 1. Batches use higher numbers.
-func (w *syncLoad) limits(b *bare, owners []credentials) (map[string]bareOp, error) {
-	var rows syncRows = syncLite{}
-	if b.engine.postgres != nil {
-		rows = syncPostgres{}
-	}
-	n := w.size.batch
-	// A caller gets its last connection again. Varying users make its cache similar to the server's caches, because the
-	// server's connections serve all callers.
-	anyOf := func() int64 { return 1 + rand.Int64N(int64(len(owners))) }
-	var first atomic.Int64
-	stage := b.each(func(c, i int) tx { return rows.stage(first.Load()+int64(c), i*100, min(100, n-i*100)) })
-	open := func(ctx context.Context, callers int) error {
-		first.Add(int64(1_000_000 + callers))
-		return b.settle(ctx)
-	}
-	return map[string]bareOp{
-		workPut:    {step: b.each(func(c, i int) tx { return rows.put(1+int64(c), i%putRecords) })},
-		workPost:   {step: b.each(func(c, _ int) tx { return rows.post(1+int64(c), collectionIDs[postCollection]) })},
-		workList:   {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[listCollection], listRecords) })},
-		workPage:   {step: b.each(func(int, int) tx { return rows.list(anyOf(), collectionIDs[postCollection], postRecords) })},
-		workInfo:   {step: b.each(func(int, int) tx { return rows.info(anyOf()) })},
-		workAppend: {step: stage, prepare: open},
-		fmt.Sprintf(workCommit, thousands(n)): {
-			step: b.each(func(c, _ int) tx { return rows.commit(first.Load()+int64(c), n) }),
-			prepare: func(ctx context.Context, callers int) error {
-				err := open(ctx, callers)
-				if err == nil {
-					_, err = drive(ctx, callers, times((n+99)/100), stage)
-				}
-				return errors.Join(err, b.settle(ctx))
-			},
-		},
-	}, nil
+// syncLimit returns an operation's limit on an engine.
+func syncLimit(do func(rows syncRows, b *bare, c, i int) tx) func(*bare) step {
+	return transactions(func(b *bare, c, i int) tx {
+		if b.engine.postgres != nil {
+			return do(syncPostgres{}, b, c, i)
+		}
+		return do(syncLite{}, b, c, i)
+	})
 }
 
 var (
@@ -149,10 +118,10 @@ func (r syncLite) post(user, coll int64) (t tx) {
 }
 
 func (syncLite) list(user, coll int64, records int) tx {
-	return tx{reads: []stmt{sql(liteList, user, coll, time.Now().UnixMilli()).want(records)}}
+	return read(sql(liteList, user, coll, time.Now().UnixMilli()).want(records))
 }
 
-func (syncLite) info(user int64) tx { return tx{reads: []stmt{sql(liteInfo, user).want(infoRows)}} }
+func (syncLite) info(user int64) tx { return read(sql(liteInfo, user).want(infoRows)) }
 
 func (syncLite) stage(user int64, from, n int) (t tx) {
 	if from == 0 {
@@ -174,18 +143,18 @@ func (r syncLite) commit(user int64, n int) tx {
 type syncPostgres struct{}
 
 func (syncPostgres) put(user int64, record int) tx {
-	return tx{writes: []stmt{sql(pgPut, user, collectionIDs[putCollection], id(record), syncPayload, now())}}
+	return write(sql(pgPut, user, collectionIDs[putCollection], id(record), syncPayload, now()))
 }
 
 func (syncPostgres) post(user, coll int64) tx {
-	return tx{writes: []stmt{sql(pgUpsert, user, coll, now(), ids(0, postRecords), syncPayloads[:postRecords]).want(postRecords)}}
+	return write(sql(pgUpsert, user, coll, now(), ids(0, postRecords), syncPayloads[:postRecords]).want(postRecords))
 }
 
 func (syncPostgres) list(user, coll int64, records int) tx {
-	return tx{reads: []stmt{sql(pgList, user, coll, now()).want(records)}}
+	return read(sql(pgList, user, coll, now()).want(records))
 }
 
-func (syncPostgres) info(user int64) tx { return tx{reads: []stmt{sql(pgInfo, user).want(infoRows)}} }
+func (syncPostgres) info(user int64) tx { return read(sql(pgInfo, user).want(infoRows)) }
 
 func (syncPostgres) stage(user int64, from, n int) (t tx) {
 	if from == 0 {
@@ -196,5 +165,5 @@ func (syncPostgres) stage(user int64, from, n int) (t tx) {
 }
 
 func (syncPostgres) commit(user int64, n int) tx {
-	return tx{writes: []stmt{sql(pgMove, user, batchID, now()).want(n), sql(pgUnstage, user, batchID), sql(pgStamp, user, batchID, now())}}
+	return write(sql(pgMove, user, batchID, now()).want(n), sql(pgUnstage, user, batchID), sql(pgStamp, user, batchID, now()))
 }
