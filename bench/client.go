@@ -62,12 +62,7 @@ func (c *caller) hangUp() { _ = c.conn.Close() }
 
 // with dials, and hangs up after fn.
 func with(ctx context.Context, owner credentials, fn func(*caller) error) error {
-	c, err := dial(ctx, owner)
-	if err != nil {
-		return err
-	}
-	defer c.hangUp()
-	return fn(c)
+	return withAll(ctx, []credentials{owner}, func(all []*caller) error { return fn(all[0]) })
 }
 
 // withAll dials a connection per owner, and hangs up after fn.
@@ -107,37 +102,19 @@ func (c *caller) do(ctx context.Context, method, path string, body []byte) error
 
 var errBusy = errors.New("503 Service Unavailable")
 
-// refused returns an error with the beginning of the answer. It is errBusy for status 503.
-func refused(method, path string, resp *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-	status := errors.New(resp.Status)
-	if resp.StatusCode == http.StatusServiceUnavailable {
-		status = errBusy
-	}
-	return fmt.Errorf("%s %s: %w: %q", method, path, status, text)
-}
-
-// request returns a signed request with a body of this size.
-func (c *caller) request(ctx context.Context, method, path string, body io.Reader, size int64) (*http.Request, error) {
-	if size == 0 {
-		body = http.NoBody
-	}
+// transfer sends a request with size bytes of body, and copies the body of the response. Any status but 2xx is an
+// error with the beginning of the body, and errBusy for status 503.
+func (c *caller) transfer(ctx context.Context, method, path string, body io.Reader, size int64, to io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, body)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	req.ContentLength = size
-	if size > 0 {
+	if req.ContentLength = size; size > 0 {
 		req.Header.Set("Content-Type", "application/json")
+	} else {
+		req.Body = http.NoBody
 	}
-	return req, c.sign(req)
-}
-
-// transfer sends a request with size bytes of body, and copies the body of the response. Any status but 2xx is an
-// error.
-func (c *caller) transfer(ctx context.Context, method, path string, body io.Reader, size int64, to io.Writer) error {
-	req, err := c.request(ctx, method, path, body, size)
-	if err != nil {
+	if err := c.sign(req); err != nil {
 		return err
 	}
 	if err := c.conn.SetDeadline(deadline(size)); err != nil {
@@ -154,7 +131,12 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return refused(method, path, resp)
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
+		status := errors.New(resp.Status)
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			status = errBusy
+		}
+		return fmt.Errorf("%s %s: %w: %q", method, path, status, text)
 	}
 	if sendErr != nil {
 		return fmt.Errorf("%s %s: %w", method, path, sendErr)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +21,7 @@ const (
 	workExtList = "ext list 100, values"
 )
 
-// The namespaces for puts, counters and lists contain extKeys records each.
+// Each namespace contains extKeys records.
 const (
 	extPutNamespace     = "settings"
 	extSchemaNamespace  = "checked"
@@ -35,6 +34,10 @@ const (
 	extKeys = 100
 	extBulk = 20
 )
+
+var extNamespaces = []string{
+	extPutNamespace, extSchemaNamespace, extListNamespace, extBulkNamespace, extBatchNamespace, extOtherNamespace, extCounterNamespace,
+}
 
 // extValue is a canonical JSON object with 500 bytes. extSchema is a 1 KB schema that accepts it.
 var (
@@ -134,9 +137,8 @@ func extWorks() []extWork {
 	}
 	body := []byte(`{"value":` + extValue + `}`)
 	counter := extOp{kind: extPut, ns: extCounterNamespace, key: id(0), value: extCounter, counts: true}
-	inBatch := extOp{kind: extPut, ns: extBatchNamespace, key: "counter", value: extCounter, counts: true}
 	batch := append(append(put(extBatchNamespace, 5, 0), put(extOtherNamespace, 3, 0)...),
-		extOp{kind: extCheck, ns: extBatchNamespace, key: id(0), match: "*"}, inBatch)
+		extOp{kind: extCheck, ns: extBatchNamespace, key: id(0), match: "*"}, counter)
 	page := "/namespaces/" + extListNamespace + "/records?limit=100"
 	return []extWork{
 		{
@@ -151,9 +153,9 @@ func extWorks() []extWork {
 		{name: workExtList, method: http.MethodGet, path: fixed(page + "&values=true"), finds: extKeys, page: true, values: true, attack: true},
 		{name: "ext list 100, keys", method: http.MethodGet, path: fixed(page), finds: extKeys, page: true},
 		{
-			name: "ext bulk put 20 × 500 B", method: http.MethodPost, path: fixed(extBulkPath), body: extItems(extBulk), finds: extBulk, ops: put(extBulkNamespace, extBulk, 0), attack: true,
+			name: "ext bulk put 20 × 500 B", method: http.MethodPost, path: fixed("/namespaces/" + extBulkNamespace + "/records"), body: extItems(0, extValue), finds: extBulk, ops: put(extBulkNamespace, extBulk, 0), attack: true,
 		},
-		{name: "ext batch, 10 operations", method: http.MethodPost, path: fixed("/batch"), body: extBatch(batch), finds: len(batch), ops: batch, reads: &inBatch},
+		{name: "ext batch, 10 operations", method: http.MethodPost, path: fixed("/batch"), body: extBatch(batch), finds: len(batch), ops: batch, reads: &counter},
 		{
 			name: "ext increment", method: http.MethodPost, path: func(i int) string { return record(extCounterNamespace)(i) + "/increment" },
 			body: []byte(`{"pointer":"/n","by":1}`), finds: 1, ops: []extOp{counter}, turn: true, reads: &counter,
@@ -161,11 +163,9 @@ func extWorks() []extWork {
 	}
 }
 
-const extBulkPath = "/namespaces/" + extBulkNamespace + "/records"
-
-// extItems returns the body of a bulk put of n records.
-func extItems(n int) []byte {
-	items := each(ids(0, n), func(key string) string { return fmt.Sprintf(`{"key":%q,"value":%s}`, key, extValue) })
+// extItems returns the body of a bulk put of records with the same value.
+func extItems(from int, value string) []byte {
+	items := each(ids(from, extBulk), func(key string) string { return fmt.Sprintf(`{"key":%q,"value":%s}`, key, value) })
 	return []byte(`{"items":[` + strings.Join(items, ",") + `]}`)
 }
 
@@ -203,7 +203,7 @@ func extOwner(n int) (tenant, install string) {
 func (extLoad) owner(s *server, n int) (credentials, error) {
 	tenant, install := extOwner(n)
 	access := map[string]string{}
-	for _, ns := range []string{extPutNamespace, extSchemaNamespace, extListNamespace, extBulkNamespace, extBatchNamespace, extOtherNamespace, extCounterNamespace} {
+	for _, ns := range extNamespaces {
 		access[ns] = "rw"
 	}
 	token, err := workload.Token{Tenant: tenant, Install: install, Access: access, Begin: time.Now(), Life: 24 * time.Hour}.
@@ -235,9 +235,13 @@ func (extLoad) fill(ctx context.Context, _ *server, installs []credentials) erro
 			if _, err := c.send(ctx, http.MethodPatch, schemas+"/1", []byte(`{"status":"active"}`)); err != nil {
 				return err
 			}
-			for _, ops := range extFill() {
-				for some := range slices.Chunk(ops, extBulk) {
-					if _, err := c.send(ctx, http.MethodPost, "/batch", extBatch(some)); err != nil {
+			for _, ns := range extNamespaces {
+				value := extValue
+				if ns == extCounterNamespace {
+					value = extCounter
+				}
+				for from := 0; from < extKeys; from += extBulk {
+					if _, err := c.send(ctx, http.MethodPost, "/namespaces/"+ns+"/records", extItems(from, value)); err != nil {
 						return err
 					}
 				}
@@ -246,27 +250,6 @@ func (extLoad) fill(ctx context.Context, _ *server, installs []credentials) erro
 		})
 		return err
 	})
-}
-
-// extFill returns puts of all records that the works use, in groups without the same record twice.
-func extFill() (all [][]extOp) {
-	all = append(all, each(ids(0, extKeys), func(key string) extOp { return extOp{ns: extListNamespace, key: key, value: extValue} }))
-	for _, w := range extWorks() {
-		var ops []extOp
-		for i := range extKeys {
-			if i == 0 || w.turn {
-				ops = append(ops, w.op(i)...)
-			}
-		}
-		ops = slices.DeleteFunc(slices.Clone(ops), func(op extOp) bool { return op.kind != extPut })
-		for i := range ops {
-			ops[i].counts = false
-		}
-		if w.writes() {
-			all = append(all, ops)
-		}
-	}
-	return all
 }
 
 // extPublished waits until the relay has published all audit events, which would disturb the next measurement.

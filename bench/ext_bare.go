@@ -38,12 +38,11 @@ const extEvent = `INSERT INTO ext_storage_outbox (tenant_id, extension_install_i
 
 // Copied from the service; see TestStatements.
 const (
-	extPgHeader = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
-	extPgGet    = `SELECT ` + extPgHeader + `, value::text, coalesce(metadata::text, '')
+	extPgGet = `SELECT ` + extHeader + `, value::text, coalesce(metadata::text, '')
 		FROM ext_storage_records
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND key = $4::text
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $5::timestamptz)`
-	extPgFrom = `SELECT key, ` + extPgHeader + `, CASE WHEN @values AND value_bytes <= @sent THEN value::text ELSE '' END,
+	extPgFrom = `SELECT key, ` + extHeader + `, CASE WHEN @values AND value_bytes <= @sent THEN value::text ELSE '' END,
 			CASE WHEN @metadata THEN coalesce(metadata::text, '') ELSE '' END
 		FROM ext_storage_records
 		WHERE tenant_id = @tenant AND extension_install_id = @install AND namespace = @namespace
@@ -58,16 +57,10 @@ var extPgList = strings.NewReplacer("@tenant", "$1::uuid", "@install", "$2::uuid
 	"@before", "$6::text", "@values", "$7::boolean", "@metadata", "$8::boolean", "@now", "$9::timestamptz", "@sent", "$11::bigint").
 	Replace(extPgFrom) + "key LIMIT $10::bigint"
 
-// extApply calls the service's function. Before an increment, extRead reads the record, and the increment requires that
-// it is unchanged.
-const (
-	extApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], %s, $8::text[],
+// extApply calls the service's function. An increment requires that the record is unchanged since it was read.
+const extApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], %s, $8::text[],
 		$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], '"token"'::text, '""'::text,
 		now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[])`
-	extRead = `SELECT revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes, value::text, coalesce(metadata::text, '')
-		FROM ext_storage_records
-		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND key = $4::text AND (ttl_expires_at IS NULL OR ttl_expires_at > now())`
-)
 
 // extPostgresWrite calls the service's function for caller c. With reads, it first reads the last record, as before an
 // increment.
@@ -93,7 +86,7 @@ func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
 	}
 	matches := "$7::text[]"
 	if last := ops[n-1]; reads {
-		t.reads = []stmt{sql(extRead, tenant, install, last.ns, last.key).want(1)}
+		t.reads = []stmt{sql(extPgGet, tenant, install, last.ns, last.key, time.Now()).want(1)}
 		args[6], args = match[:n-1], append(args, cell{0, 1, 0})
 		matches = "array_append($7::text[], '{' || $14::bigint || '}')"
 	}

@@ -87,9 +87,9 @@ func measureAll(ctx context.Context) error {
 }
 
 func parse(args []string) (options, error) {
-	var connections, names, engineNames, works, pids string
+	var connections, names, engineNames, pids string
 	sizes := full
-	o := options{command: "go run ./bench", loads: loads(&sizes), size: &sizes}
+	o := options{command: "go run ./bench", loads: loads(&sizes), size: &sizes, works: regexp.MustCompile("")}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
 	f.StringVar(&o.against, "against", "", "compare -binary with this binary instead of with the bare limit, in alternating windows.\n"+
@@ -103,7 +103,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.pocketBase, "pocketbase", "", "compare extension storage with this PocketBase binary")
 	f.StringVar(&o.minIO, "minio", "", "compare buckets with this MinIO binary")
 	f.StringVar(&o.versityGW, "versitygw", "", "compare buckets with this versitygw binary")
-	f.StringVar(&works, "works", "", "measure only works whose name matches this regular expression, in the parts load and ext and with -against; empty: all")
+	f.TextVar(o.works, "works", o.works, "measure only works whose name matches this regular expression, in the parts load and ext and with -against; empty: all")
 	f.StringVar(&o.out, "out", "", "document whose tables are replaced; empty: print only")
 	f.StringVar(&names, "parts", strings.Join(partNames(), ","), "parts to measure: "+strings.Join(partNames(), ", "))
 	f.DurationVar(&o.window, "window", 5*time.Second, "duration of a measurement")
@@ -115,57 +115,36 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw"}, f.Name) { // these flags do not affect the measurement
-			o.command += " -" + f.Name + " " + f.Value.String()
+		value := f.Value.String()
+		switch f.Name {
+		case "binary", "against", "out", "profiles": // do not affect the measurement
+			return
+		case "peer", "peer-secret", "peer-pids": // do not belong in the document
+			value = map[string]string{"peer": "URL", "peer-secret": "SECRET", "peer-pids": "PIDS"}[f.Name]
+		case "pocketbase", "minio", "versitygw":
+			value = filepath.Base(value)
 		}
+		o.command += " -" + f.Name + " " + value
 	})
-	if o.peer != "" {
-		o.command += " -peer URL -peer-secret SECRET -peer-pids PIDS"
+	var errs [5]error
+	o.connections, errs[0] = numbers("connections", connections, 1000)
+	o.peerPIDs, errs[1] = numbers("peer-pids", pids, 1<<22)
+	o.engines, errs[2] = choice("engines", engineNames, engines)
+	o.parts, errs[3] = choice("parts", names, partNames())
+	if o.runs < 1 || o.window <= 0 || connections == "" {
+		errs[4] = errors.New("-runs, -window and -connections must be more than 0")
 	}
-	if o.pocketBase != "" {
-		o.command += " -pocketbase " + filepath.Base(o.pocketBase)
-	}
-	if o.minIO != "" {
-		o.command += " -minio " + filepath.Base(o.minIO)
-	}
-	if o.versityGW != "" {
-		o.command += " -versitygw " + filepath.Base(o.versityGW)
-	}
-	var err error
-	if o.connections, err = numbers("connections", connections, 1000); err != nil {
-		return o, err
-	}
-	if o.engines, err = choice("engines", engineNames, engines); err != nil {
-		return o, err
-	}
-	if o.parts, err = choice("parts", names, partNames()); err != nil {
-		return o, err
-	}
-	if o.works, err = regexp.Compile(works); err != nil {
-		return o, fmt.Errorf("-works: %w", err)
-	}
-	if pids != "" {
-		if o.peerPIDs, err = numbers("peer-pids", pids, 1<<22); err != nil {
-			return o, err
-		}
-	}
-	if err := o.checkPeer(); err != nil {
-		return o, err
-	}
-	if o.runs < 1 || o.window <= 0 {
-		return o, errors.New("-runs and -window must be more than 0")
-	}
-	return o, nil
+	return o, errors.Join(append(errs[:], o.checkPeer())...)
 }
 
 // numbers parses ascending whole numbers, separated by commas; name is the flag.
-func numbers(name, list string, most float64) (all []int, err error) {
-	for text := range strings.SplitSeq(list, ",") {
-		n, err := strconv.ParseFloat(text, 64)
-		if err != nil || n < 1 || n > most || n != float64(int(n)) {
-			return nil, fmt.Errorf("-%s: invalid value %q: expected a whole number from 1 to %.0f", name, text, most)
+func numbers(name, list string, most int) (all []int, err error) {
+	for _, text := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return nil, fmt.Errorf("-%s: invalid value %q: expected a whole number from 1 to %d", name, text, most)
 		}
-		all = append(all, int(n))
+		all = append(all, n)
 	}
 	if !slices.IsSorted(all) {
 		return nil, fmt.Errorf("-%s: expected ascending numbers", name)

@@ -16,14 +16,24 @@ func memoryTable(_ *options, out io.Writer) *table {
 
 // memoryRow measures what the server needs above its idle memory. A goal of 0 means no goal.
 func memoryRow(t *table, s *server, what string, goal int64, do func() error) error {
-	m, err := s.memory(do)
-	above, cell := m.most-m.before, none
+	if err := s.resetPeak(); err != nil {
+		return err
+	}
+	idle, err := memory(s.pid(), "VmRSS:")
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := do(); err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	peak, err := s.peak()
+	cell := none
 	if goal > 0 {
-		cell = goalCell(above > goal, size64(goal))
+		cell = goalCell(peak-idle > goal, size64(goal))
 	}
-	if err == nil {
-		t.row(what, s.engine.name, size64(m.before), size64(m.most), size64(above), cell, fmt.Sprintf("%.1f s", m.took.Seconds()))
-	}
+	t.row(what, s.engine.name, size64(idle), size64(peak), size64(peak-idle), cell, fmt.Sprintf("%.1f s", took.Seconds()))
 	return err
 }
 

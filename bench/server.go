@@ -270,29 +270,6 @@ func (s *server) measured(ctx context.Context, callers int, more while, step ste
 	return p, err
 }
 
-// use is the server's resident memory, in bytes, before and during an action.
-type use struct {
-	before, most int64
-	took         time.Duration
-}
-
-// memory measures the server during do.
-func (s *server) memory(do func() error) (m use, err error) {
-	if err := s.resetPeak(); err != nil {
-		return m, err
-	}
-	if m.before, err = memory(s.pid(), "VmRSS:"); err != nil {
-		return m, err
-	}
-	begun := time.Now()
-	if err := do(); err != nil {
-		return m, err
-	}
-	m.took = time.Since(begun)
-	m.most, err = s.peak()
-	return m, err
-}
-
 // profile writes a CPU profile of the server under a load into the folder -profiles. The load lasts 1 s longer than the
 // profile. It is not measured, because profiling costs CPU time.
 func (s *server) profile(ctx context.Context, o *options, name string, load func(while) error) error {
