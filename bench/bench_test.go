@@ -27,7 +27,7 @@ func needSchedstat(t *testing.T) {
 
 var tiny = size{
 	batch: 250, batches: []int{100, 250}, batchCallers: 2, starts: 2,
-	reads: 40, large: 2 << 20, listKeys: 2000, deletes: 20, huge: 16 << 20,
+	reads: 40, large: 2 << 20, listKeys: 2000, deletes: 10, huge: 16 << 20,
 }
 
 // measured runs the load generator with tiny sizes, and returns its output.
@@ -203,7 +203,8 @@ func TestWindows(t *testing.T) {
 		t.Errorf("%s: %+v, %v", order, got, err)
 	}
 	prepared := 0
-	p, err := rounds(lasting(3*time.Second), 2, func() error { prepared++; return nil }, func(more while) (phase, error) {
+	p, err := rounds(lasting(3*time.Second), 2, func(more while) (phase, error) {
+		prepared++
 		if !more(1, time.Hour) || more(2, 0) {
 			t.Error("a round does not have two operations")
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -103,9 +102,6 @@ func (w *s3Load) newKey() string {
 func readKey(size, i int) string { return fmt.Sprintf("%s/get/%d/%06d", s3Objects, size, i) }
 func deletedKey(c, i int) string { return fmt.Sprintf("%s/delete/%02x/%06d", s3Objects, c, i) }
 
-// deletes returns the number of DELETEs per connection in a round, if there are n connections.
-func (w *s3Load) deletes(n int) int { return w.size.deletes / n }
-
 // listKey returns the i-th key of the listed bucket, in one of 100 folders. Keys ascend with i.
 func (w *s3Load) listKey(i int) string {
 	return fmt.Sprintf("%02d/%s", i/(w.size.listKeys/s3Groups), id(i))
@@ -154,9 +150,9 @@ func (w *s3Load) operations() []operation {
 			}),
 		},
 		{
-			name: "s3 DELETE 4 KiB", times: w.deletes,
+			name: "s3 DELETE 4 KiB", times: w.size.deletes,
 			prepare: func(ctx context.Context, _ *server, all []*caller) error {
-				_, err := drive(ctx, len(all), times(w.deletes(len(all))), func(ctx context.Context, c, i int) error {
+				_, err := drive(ctx, len(all), times(w.size.deletes), func(ctx context.Context, c, i int) error {
 					all[c].number = c
 					return all[c].do(ctx, http.MethodPut, deletedKey(c, i), w.body(s3Small))
 				})
@@ -167,7 +163,7 @@ func (w *s3Load) operations() []operation {
 			},
 			limit: transactions(func(_ *bare, c, i int) tx { return write(w.rows.delete(deletedKey(c, i))) }),
 			prepareLimit: func(ctx context.Context, b *bare, callers int) error {
-				_, err := drive(ctx, callers, times(w.deletes(callers)), putDeleted(b))
+				_, err := drive(ctx, callers, times(w.size.deletes), putDeleted(b))
 				return err
 			},
 		},
@@ -237,9 +233,14 @@ func (w *s3Load) fill(ctx context.Context, _ *server, owners []credentials) erro
 				return err
 			}
 		}
-		return share(ctx, len(all), len(callers), func(ctx context.Context, c, i int) error {
+		n := len(callers)
+		_, err := drive(ctx, n, times((len(all)+n-1)/n), func(ctx context.Context, c, i int) error {
+			if i = i*n + c; i >= len(all) {
+				return nil
+			}
 			return callers[c].do(ctx, http.MethodPut, all[i].key, w.body(all[i].size))
 		})
+		return err
 	})
 }
 
@@ -247,18 +248,6 @@ func (w *s3Load) fill(ctx context.Context, _ *server, owners []credentials) erro
 type object struct {
 	key  string
 	size int
-}
-
-// share runs jobs 0 to n-1 once each, on the next free caller.
-func share(ctx context.Context, n, callers int, job step) error {
-	var next atomic.Int64
-	_, err := drive(ctx, callers, times(1), func(ctx context.Context, c, _ int) (err error) {
-		for i := int(next.Add(1)) - 1; i < n && err == nil; i = int(next.Add(1)) - 1 {
-			err = errors.Join(ctx.Err(), job(ctx, c, i))
-		}
-		return err
-	})
-	return err
 }
 
 // mixedTurns are 20 requests, GET, HEAD, PUT or DELETE, in the proportions of MinIO's `warp mixed`: 45, 30, 15 and

@@ -54,19 +54,16 @@ func (r objectRows) put(name string, body []byte) stmt {
 	return sql(bucketsPut, r.owner, r.objects, r.owner, name, now, now, nil, len(body), sum[:], "binary/octet-stream", nil, nil, nil, nil, nil, nil, body)
 }
 
-func (r objectRows) get(name string) stmt {
+// one runs a statement on a single row.
+func (r objectRows) one(lite, postgres, name string) stmt {
 	if r.postgres {
-		return sql(pgGetObject, r.owner, r.objects, name).want(1)
+		lite = postgres
 	}
-	return sql(bucketsGet, r.owner, r.objects, name).want(1)
+	return sql(lite, r.owner, r.objects, name).want(1)
 }
 
-func (r objectRows) delete(name string) stmt {
-	if r.postgres {
-		return sql(pgDeleteObject, r.owner, r.objects, name).want(1)
-	}
-	return sql(bucketsDelete, r.owner, r.objects, name).want(1)
-}
+func (r objectRows) get(name string) stmt    { return r.one(bucketsGet, pgGetObject, name) }
+func (r objectRows) delete(name string) stmt { return r.one(bucketsDelete, pgDeleteObject, name) }
 
 // list reads n rows from this key on. n = 1 only reads the key, to find the next folder.
 func (r objectRows) list(from string, n int) stmt {

@@ -42,22 +42,6 @@ func compareTable(out io.Writer, other string) *table {
 	return newTable(out, strings.ReplaceAll("work|engine|connections>|ops/s>|@>|ratio>|p50>|@>|p99>|@>|server CPU µs/op>|@>|ratio>|engine CPU µs/op>|@>|ratio>|peak memory>|@>", "@", other))
 }
 
-// compareBinaries compares Holdfast with another Holdfast.
-func compareBinaries(ctx context.Context, o *options, out io.Writer) error {
-	fmt.Fprintf(out, "%v windows, median of %d; each ratio is %s to %s.\n\n", o.window, o.runs, o.binary, o.against)
-	t := compareTable(out, "before")
-	for i := range o.loads {
-		l := &o.loads[i]
-		if !slices.Contains(o.parts, l.part) {
-			continue
-		}
-		if err := o.compare(ctx, holdfast(o.binary, l.service), holdfast(o.against, l.service), t); err != nil {
-			return fmt.Errorf("%s: %w", l.part, err)
-		}
-	}
-	return nil
-}
-
 // compare compares two sides on each engine. A peer always uses its own database.
 func (o *options) compare(ctx context.Context, ours, theirs onSide, t *table) error {
 	for _, name := range o.engines {
@@ -140,7 +124,7 @@ func (p *peer) compare(ctx context.Context, o *options, out io.Writer) error {
 	return err
 }
 
-// peers returns the peers that are selected by flags.
+// peers returns the peers that are selected by flags. An older Holdfast is a peer for each part.
 func (o *options) peers() (all []peer) {
 	if o.peer != "" {
 		all = append(all, peer{part: "peer", name: "the peer", of: "load", on: func(_ context.Context, _ string, fn func(*side) error) error {
@@ -164,6 +148,14 @@ func (o *options) peers() (all []peer) {
 		all = append(all, peer{part: "versitygw", name: "versitygw", of: "buckets", on: o.onS3(func(listen, dir string) *exec.Cmd {
 			return exec.Command(o.versityGW, "--port", listen, "--access", s3PeerKey, "--secret", s3PeerKey, "--keep-alive", "posix", dir)
 		})})
+	}
+	if o.against != "" {
+		all = nil
+		for i := range o.loads {
+			if l := &o.loads[i]; slices.Contains(o.parts, l.part) {
+				all = append(all, peer{part: "against", name: "before", of: l.part, on: holdfast(o.against, l.service)})
+			}
+		}
 	}
 	return all
 }

@@ -128,12 +128,14 @@ func transactions(do func(b *bare, caller, i int) tx) func(*bare) step {
 
 // window repeats an operation's statements with callers in parallel.
 func (b *bare) window(ctx context.Context, of *operation, callers int, d time.Duration) (sample, error) {
-	p, err := rounds(lasting(d), of.fixed(callers), func() error {
-		if of.prepareLimit == nil {
-			return nil
+	p, err := rounds(lasting(d), of.times, func(more while) (phase, error) {
+		if of.prepareLimit != nil {
+			if err := of.prepareLimit(ctx, b, callers); err != nil {
+				return phase{}, err
+			}
 		}
-		return of.prepareLimit(ctx, b, callers)
-	}, func(more while) (phase, error) { return drive(ctx, callers, more, of.limit(b)) })
+		return drive(ctx, callers, more, of.limit(b))
+	})
 	if err != nil {
 		return sample{}, err
 	}
@@ -159,20 +161,16 @@ func (f liteFile) settle(context.Context) error { return checkpoint(f.db.Path())
 func (f liteFile) run(ctx context.Context, t tx) error {
 	got := make([][]value, len(t.reads))
 	reads := func(c *sqlite.Conn) (err error) {
-		for i := range t.reads {
-			if got[i], err = t.reads[i].onSQLite(c, nil); err != nil {
-				return err
-			}
+		for i := 0; i < len(got) && err == nil; i++ {
+			got[i], err = t.reads[i].onSQLite(c, nil)
 		}
-		return nil
+		return err
 	}
-	writes := func(c *sqlite.Conn) error {
-		for i := range t.writes {
-			if _, err := t.writes[i].onSQLite(c, got); err != nil {
-				return err
-			}
+	writes := func(c *sqlite.Conn) (err error) {
+		for i := 0; i < len(t.writes) && err == nil; i++ {
+			_, err = t.writes[i].onSQLite(c, got)
 		}
-		return nil
+		return err
 	}
 	switch {
 	case len(t.writes) == 0:

@@ -52,10 +52,9 @@ type operation struct {
 	do do
 	// settle waits for the server's background work; may be nil.
 	settle func(ctx context.Context, s *server) error
-	// prepare creates data that a round uses up, so a round sends a fixed number of requests on each connection; may be
-	// nil.
+	// prepare creates data that a round uses up; may be nil. A round sends times requests on each connection.
 	prepare func(ctx context.Context, s *server, all []*caller) error
-	times   func(callers int) int
+	times   int // 0: as many as fit into the window
 
 	// limit returns the operation without a server; nil for peers. prepareLimit is like prepare.
 	limit        func(b *bare) step
@@ -90,24 +89,16 @@ func named(of service, name string) *operation {
 	return nil
 }
 
-// fixed returns the number of requests on each connection in a round, or 0 if it is not fixed.
-func (op *operation) fixed(callers int) int {
-	if op.times == nil {
-		return 0
-	}
-	return op.times(callers)
-}
-
 // load sends requests on a connection per owner. Every connection uses its own owner, like a device, because an
 // owner's writes wait for each other.
 func (op *operation) load(ctx context.Context, s *server, owners []credentials, more while) (p phase, err error) {
 	err = withAll(ctx, owners, func(all []*caller) error {
-		p, err = rounds(more, op.fixed(len(all)), func() error {
-			if op.prepare == nil {
-				return nil
+		p, err = rounds(more, op.times, func(more while) (phase, error) {
+			if op.prepare != nil {
+				if err := op.prepare(ctx, s, all); err != nil {
+					return phase{}, err
+				}
 			}
-			return op.prepare(ctx, s, all)
-		}, func(more while) (phase, error) {
 			return s.measured(ctx, len(all), more, func(ctx context.Context, c, i int) error { return op.do(ctx, all[c], i) }, op.settle)
 		})
 		return err

@@ -59,13 +59,13 @@ type size struct {
 	reads    int // small objects to read
 	large    int
 	listKeys int   // objects in the listed bucket; a multiple of 1,000
-	deletes  int   // per window
+	deletes  int   // per connection in a round
 	huge     int64 // object size for memory, in bytes
 }
 
 var full = size{
 	batch: 10_000, batches: []int{100, 1_000, 10_000, 100_000}, batchCallers: 16, starts: 10, idle: time.Second,
-	reads: 1000, large: 64 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30,
+	reads: 1000, large: 64 << 20, listKeys: 100_000, deletes: 100, huge: 5 << 30,
 }
 
 func main() {
@@ -204,7 +204,6 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 	r := report{terminal: terminal, document: o.out, begin: fmt.Sprintf("`%s` on %s", o.command, on)}
 	if o.against != "" {
 		r.document = ""
-		return r.part("against", func(out io.Writer) error { return compareBinaries(ctx, o, out) })
 	}
 	if peers := o.peers(); len(peers) > 0 {
 		var all []error

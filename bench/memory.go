@@ -29,12 +29,15 @@ func memoryRow(t *table, s *server, what string, goal int64, do func() error) er
 	}
 	took := time.Since(begun)
 	peak, err := s.peak()
+	if err != nil {
+		return err
+	}
 	cell := none
 	if goal > 0 {
 		cell = goalCell(peak-idle > goal, size64(goal))
 	}
 	t.row(what, s.engine.name, size64(idle), size64(peak), size64(peak-idle), cell, fmt.Sprintf("%.1f s", took.Seconds()))
-	return err
+	return nil
 }
 
 // measureMemory measures each batch size on its own server.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -273,7 +274,7 @@ func (s *server) measured(ctx context.Context, callers int, more while, step ste
 // profile writes a CPU profile of the server under a load into the folder -profiles. The load lasts 1 s longer than the
 // profile. It is not measured, because profiling costs CPU time.
 func (s *server) profile(ctx context.Context, o *options, name string, load func(while) error) error {
-	seconds := wholeSeconds(o.window)
+	seconds := int(math.Ceil(o.window.Seconds()))
 	done := make(chan error, 1)
 	go func() { done <- load(lasting(time.Duration(seconds+1) * time.Second)) }()
 	profile, err := s.ask(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
@@ -283,6 +284,3 @@ func (s *server) profile(ctx context.Context, o *options, name string, load func
 	name = strings.NewReplacer(": ", "-", " ", "-", "/", "-", ",", "").Replace(name) + ".pprof"
 	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
 }
-
-// wholeSeconds rounds up.
-func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

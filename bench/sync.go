@@ -92,11 +92,11 @@ func (w *syncLoad) operations() []operation {
 		// Each batch belongs to a new user, so there are as many open batches as callers. Appends and commits start after a
 		// checkpoint. Otherwise SQLite would run one in the commit that makes the log long enough.
 		{
-			name: "batch: append 100 × 500 B", most: callers, times: func(int) int { return (n + 99) / 100 },
+			name: "batch: append 100 × 500 B", most: callers, times: (n + 99) / 100,
 			do: stage, prepare: w.newUsers, limit: stageLimit, prepareLimit: w.newLimitUsers,
 		},
 		{
-			name: "batch: commit " + thousands(n), goals: onBoth(goal{ratio: commitGoal}), most: callers, times: func(int) int { return 1 },
+			name: "batch: commit " + thousands(n), goals: onBoth(goal{ratio: commitGoal}), most: callers, times: 1,
 			do: func(ctx context.Context, c *caller, _ int) error { return c.commit(ctx) },
 			prepare: func(ctx context.Context, s *server, all []*caller) error {
 				err := w.newUsers(ctx, s, all)

@@ -59,18 +59,14 @@ func drive(ctx context.Context, callers int, more while, step step) (p phase, er
 	return phase{took: slices.Concat(took...), all: time.Since(start)}, err
 }
 
-// rounds is a window of operations that use up data: it prepares and runs as many rounds as fit into the window.
-// Without a fixed number of operations, it is a single round.
-func rounds(more while, fixed int, prepare func() error, run func(while) (phase, error)) (p phase, err error) {
-	for i := 0; i == 0 || fixed > 0 && more(i, p.all); i++ {
-		until := more
-		if fixed > 0 {
-			until = times(fixed)
-		}
-		if err := prepare(); err != nil {
-			return p, err
-		}
-		q, err := run(until)
+// rounds runs as many rounds as fit into a window. If fixed is more than 0, a round is this number of operations on each
+// caller, whose data run prepares; otherwise there is a single round.
+func rounds(more while, fixed int, run func(while) (phase, error)) (p phase, err error) {
+	if fixed == 0 {
+		return run(more)
+	}
+	for i := 0; i == 0 || more(i, p.all); i++ {
+		q, err := run(times(fixed))
 		if err != nil {
 			return p, err
 		}
