@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -44,8 +45,9 @@ type objectRows struct {
 	owner, objects, listed string // IDs of the account and of the buckets
 }
 
-// put overwrites a row; body is nil if a file has the body.
-func (r objectRows) put(name string, body []byte) stmt {
+// put overwrites the row of an object with this path; body is nil if a file has the body.
+func (r objectRows) put(path string, body []byte) stmt {
+	name := strings.TrimPrefix(path, s3Objects+"/")
 	sum := md5.Sum(body) //nolint:gosec // the ETag of S3
 	if r.postgres {
 		return sql(pgPutObject, r.owner, name, r.objects, time.Now(), len(body), sum[:], body)
@@ -54,16 +56,16 @@ func (r objectRows) put(name string, body []byte) stmt {
 	return sql(bucketsPut, r.owner, r.objects, r.owner, name, now, now, nil, len(body), sum[:], "binary/octet-stream", nil, nil, nil, nil, nil, nil, body)
 }
 
-// one runs a statement on a single row.
-func (r objectRows) one(lite, postgres, name string) stmt {
+// one runs a statement on the row of an object with this path.
+func (r objectRows) one(lite, postgres, path string) stmt {
 	if r.postgres {
 		lite = postgres
 	}
-	return sql(lite, r.owner, r.objects, name).want(1)
+	return sql(lite, r.owner, r.objects, strings.TrimPrefix(path, s3Objects+"/")).want(1)
 }
 
-func (r objectRows) get(name string) stmt    { return r.one(bucketsGet, pgGetObject, name) }
-func (r objectRows) delete(name string) stmt { return r.one(bucketsDelete, pgDeleteObject, name) }
+func (r objectRows) get(path string) stmt    { return r.one(bucketsGet, pgGetObject, path) }
+func (r objectRows) delete(path string) stmt { return r.one(bucketsDelete, pgDeleteObject, path) }
 
 // list reads n rows from this key on. n = 1 only reads the key, to find the next folder.
 func (r objectRows) list(from string, n int) stmt {

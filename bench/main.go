@@ -103,7 +103,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.pocketBase, "pocketbase", "", "compare extension storage with this PocketBase binary")
 	f.StringVar(&o.minIO, "minio", "", "compare buckets with this MinIO binary")
 	f.StringVar(&o.versityGW, "versitygw", "", "compare buckets with this versitygw binary")
-	f.TextVar(o.works, "works", o.works, "measure only works whose name matches this regular expression, in the parts load and ext and with -against; empty: all")
+	f.TextVar(o.works, "works", o.works, "measure only works whose name matches this `regexp`, in the parts load and ext and with -against; empty: all")
 	f.StringVar(&o.out, "out", "", "document whose tables are replaced; empty: print only")
 	f.StringVar(&names, "parts", strings.Join(partNames(), ","), "parts to measure: "+strings.Join(partNames(), ", "))
 	f.DurationVar(&o.window, "window", 5*time.Second, "duration of a measurement")
@@ -218,19 +218,15 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 		}
 		err := r.part(p.name, func(out io.Writer) error {
 			t := p.table(o, out)
-			return o.onEngines(func(e *engine) error { return p.measure(ctx, o, e, t) })
+			for _, name := range o.engines {
+				if err := onEngine(name, func(e *engine) error { return p.measure(ctx, o, e, t) }); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			return nil
 		})
 		if err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-func (o *options) onEngines(fn func(*engine) error) error {
-	for _, name := range o.engines {
-		if err := onEngine(name, fn); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

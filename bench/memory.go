@@ -19,7 +19,7 @@ func memoryRow(t *table, s *server, what string, goal int64, do func() error) er
 	if err := s.resetPeak(); err != nil {
 		return err
 	}
-	idle, err := memory(s.pid(), "VmRSS:")
+	idle, err := memory(s.pid(), "VmRSS")
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *server) restarts(o *options, start func() error) (ready []time.Duration
 		}
 		ready = append(ready, time.Since(begun))
 		time.Sleep(o.size.idle)
-		m, err := memory(s.pid(), "VmRSS:")
+		m, err := memory(s.pid(), "VmRSS")
 		if err != nil {
 			return nil, nil, err
 		}

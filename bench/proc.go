@@ -71,17 +71,11 @@ func family(pid int) ([]int, error) {
 	return pids, nil
 }
 
-// memory returns a field of a process's status in bytes, e.g. "VmRSS:".
+// memory returns a field of a process's status in bytes, e.g. VmRSS.
 func memory(pid int, field string) (int64, error) {
-	status, err := os.ReadFile(proc(pid, "status"))
-	if err != nil {
-		return 0, err
+	var kb int64
+	if _, err := fmt.Sscan(procLine(proc(pid, "status"), field), &kb); err != nil {
+		return 0, fmt.Errorf("memory of process %d: %w", pid, err)
 	}
-	for line := range strings.Lines(string(status)) {
-		if text, found := strings.CutPrefix(line, field); found {
-			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "kB")), 10, 64)
-			return kb << 10, err
-		}
-	}
-	return 0, fmt.Errorf("/proc/%d/status has no line %s", pid, field)
+	return kb << 10, nil
 }

@@ -234,7 +234,7 @@ func (s *server) resetPeak() error {
 // peak returns the largest resident memory since resetPeak, in bytes, as the sum over the processes.
 func (s *server) peak() (sum int64, err error) {
 	for _, pid := range s.pids() {
-		n, err := memory(pid, "VmHWM:")
+		n, err := memory(pid, "VmHWM")
 		if err != nil {
 			return 0, err
 		}

@@ -127,20 +127,17 @@ func median[T float64 | time.Duration | int64](all []T) T {
 // alternate measures a window of each side in turn, and returns each side's medians. The sides take turns in going
 // first, and no side writes the other's dirty pages.
 func alternate(runs int, sides ...func() (sample, error)) ([]sample, error) {
-	all, order := make([][]sample, len(sides)), make([]int, len(sides))
-	for i := range order {
-		order[i] = i
-	}
-	for range runs {
-		for _, i := range order {
+	all := make([][]sample, len(sides))
+	for run := range runs {
+		for i := range sides {
+			side := (run + i) % len(sides)
 			syscall.Sync()
-			got, err := sides[i]()
+			got, err := sides[side]()
 			if err != nil {
 				return nil, err
 			}
-			all[i] = append(all[i], got)
+			all[side] = append(all[side], got)
 		}
-		slices.Reverse(order)
 	}
 	return each(all, medians), nil
 }
