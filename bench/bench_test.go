@@ -233,7 +233,7 @@ func TestCompare(t *testing.T) {
 	}
 	works := []string{"-connections", "2", "-works", "^PUT|^GET 100 ", "-parts", "load"}
 	check(measured(t, append(works, "-against", binary.Path())...), known)
-	err := onServer(t.Context(), binary.Path(), &engine{name: "sqlite"}, nil, func(peer *server) error {
+	err := onServer(t.Context(), binary.Path(), nil, &engine{name: "sqlite"}, nil, func(peer *server) error {
 		args := append(works, "-peer", "http://"+peer.listen, "-peer-secret", ownSecret)
 		text := measured(t, args...)
 		if strings.Contains(text, ownSecret) {

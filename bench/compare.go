@@ -17,23 +17,13 @@ import (
 	workload "holdfast/internal/workload/buckets"
 )
 
-// side is a running server with the requests of its service.
-type side struct {
-	service
-
-	server *server
-	owners []credentials
-}
-
-// onSide starts a side on an engine.
-type onSide func(ctx context.Context, engine string, fn func(*side) error) error
+// onSide starts a server on an engine for the time that fn runs.
+type onSide func(ctx context.Context, engine string, fn func(*server) error) error
 
 // holdfast returns a side that runs this binary on an empty engine of its own.
 func holdfast(binary string, of service) onSide {
-	return func(ctx context.Context, name string, fn func(*side) error) error {
-		return onEngine(name, func(e *engine) error {
-			return onServer(ctx, binary, e, nil, func(s *server) error { return fn(&side{service: of, server: s}) })
-		})
+	return func(ctx context.Context, name string, fn func(*server) error) error {
+		return onEngine(name, func(e *engine) error { return onServer(ctx, binary, of, e, nil, fn) })
 	}
 }
 
@@ -45,8 +35,8 @@ func compareTable(out io.Writer, other string) *table {
 // compare compares two sides on each engine. A peer always uses its own database.
 func (o *options) compare(ctx context.Context, ours, theirs onSide, t *table) error {
 	for _, name := range o.engines {
-		err := ours(ctx, name, func(a *side) error {
-			return theirs(ctx, name, func(b *side) error { return o.compareSides(ctx, a, b, t) })
+		err := ours(ctx, name, func(a *server) error {
+			return theirs(ctx, name, func(b *server) error { return o.compareSides(ctx, a, b, t) })
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -56,28 +46,28 @@ func (o *options) compare(ctx context.Context, ours, theirs onSide, t *table) er
 }
 
 // compareSides writes a row for each work that both sides have, and each number of connections.
-func (o *options) compareSides(ctx context.Context, a, b *side, t *table) (err error) {
+func (o *options) compareSides(ctx context.Context, a, b *server, t *table) error {
 	all := slices.DeleteFunc(a.operations(), func(op operation) bool {
 		return !o.works.MatchString(op.name) || named(b, op.name) == nil
 	})
 	if len(all) == 0 {
 		return nil
 	}
-	for _, s := range []*side{a, b} {
-		if s.owners, err = s.server.filled(ctx, s, slices.Max(o.connections)); err != nil {
+	for _, s := range []*server{a, b} {
+		if err := s.fillAll(ctx, slices.Max(o.connections)); err != nil {
 			return err
 		}
 	}
 	return o.eachWork(all, func(op *operation, n int) error {
-		window := func(s *side, d time.Duration) func() (sample, error) {
-			return func() (sample, error) { return named(s, op.name).window(ctx, s.server, s.owners[:n], d) }
+		window := func(s *server, d time.Duration) func() (sample, error) {
+			return func() (sample, error) { return named(s, op.name).window(ctx, s, s.owners[:n], d) }
 		}
 		if _, err := alternate(1, window(a, o.window/2), window(b, o.window/2)); err != nil { // a warm-up
 			return err
 		}
 		got, err := alternate(o.runs, window(a, o.window), window(b, o.window))
 		if err == nil {
-			t.beside(op.name, a.server.engine.name, n, got[0], got[1])
+			t.beside(op.name, a.engine.name, n, got[0], got[1])
 		}
 		return err
 	})
@@ -127,10 +117,11 @@ func (p *peer) compare(ctx context.Context, o *options, out io.Writer) error {
 // peers returns the peers that are selected by flags. An older Holdfast is a peer for each part.
 func (o *options) peers() (all []peer) {
 	if o.peer != "" {
-		all = append(all, peer{part: "peer", name: "the peer", of: "load", on: func(_ context.Context, _ string, fn func(*side) error) error {
+		all = append(all, peer{part: "peer", name: "the peer", of: "load", on: func(_ context.Context, _ string, fn func(*server) error) error {
 			u, _ := url.Parse(o.peer)
-			s := &server{engine: &engine{name: "peer"}, listen: u.Host, theirs: o.peerPIDs, next: 1}
-			return fn(&side{service: &syncLoad{size: o.size, secret: o.peerSecret, retries: 100}, server: s})
+			sync := &syncLoad{size: o.size, secret: o.peerSecret, retries: 100}
+			s := &server{service: sync, engine: &engine{name: "peer"}, listen: u.Host, theirs: o.peerPIDs, next: 1}
+			return fn(s)
 		}})
 	}
 	if o.pocketBase != "" {
@@ -164,12 +155,12 @@ const s3PeerKey = "benchbench"
 
 // onS3 returns a side that runs another S3 server. command gets the address to listen on, and an empty folder.
 func (o *options) onS3(command func(listen, dir string) *exec.Cmd) onSide {
-	return func(ctx context.Context, _ string, fn func(*side) error) error {
-		s, err := newServer(&engine{name: "peer"})
+	return func(ctx context.Context, _ string, fn func(*server) error) error {
+		w := newBuckets(o.size)
+		s, err := newServer(w, &engine{name: "peer"})
 		if err != nil {
 			return err
 		}
-		w := newBuckets(o.size)
 		w.retries, w.key = 100, func(s *server) (string, sigv4test.Signer, error) {
 			return s.listen, workload.Key(s3PeerKey, s3PeerKey), nil
 		}
@@ -180,7 +171,7 @@ func (o *options) onS3(command func(listen, dir string) *exec.Cmd) onSide {
 			})
 		}
 		if err == nil {
-			err = fn(&side{service: w, server: s})
+			err = fn(s)
 		}
 		return errors.Join(err, s.remove())
 	}

@@ -69,15 +69,10 @@ func onPostgres(ctx context.Context, url string, fn func(*pgx.Conn) error) error
 	return errors.Join(fn(conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
-// execPostgres runs each statement in its own transaction.
-func execPostgres(ctx context.Context, url string, script ...string) error {
+func execPostgres(ctx context.Context, url, sql string) error {
 	return onPostgres(ctx, url, func(conn *pgx.Conn) error {
-		for _, sql := range script {
-			if _, err := conn.Exec(ctx, sql); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := conn.Exec(ctx, sql)
+		return err
 	})
 }
 
@@ -102,16 +97,11 @@ func (e *engine) reading(ctx context.Context, file string, fn func(reader) error
 	})
 }
 
-// settle runs a checkpoint, so that none disturbs the next measurement.
+// settle runs a checkpoint, so that none disturbs the next measurement. It writes a SQLite file's whole log to its tables.
 func (e *engine) settle(ctx context.Context, file string) error {
 	if e.postgres != nil {
 		return execPostgres(ctx, e.postgres.URL(), `CHECKPOINT`)
 	}
-	return checkpoint(file)
-}
-
-// checkpoint writes a SQLite file's whole log to its tables.
-func checkpoint(file string) error {
 	return withFile(file, func(c *sqlite.Conn) error { return query(c, `PRAGMA wal_checkpoint(TRUNCATE)`, nil) })
 }
 

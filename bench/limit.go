@@ -85,7 +85,6 @@ type bare struct {
 // database is the bare engine.
 type database interface {
 	run(ctx context.Context, t tx) error
-	settle(ctx context.Context) error // before a measurement
 	close() error
 }
 
@@ -112,6 +111,8 @@ func (l *load) copy(ctx context.Context, s *server, owners int) (b *bare, err er
 	}
 	return b, nil
 }
+
+func (b *bare) settle(ctx context.Context) error { return b.engine.settle(ctx, b.file) }
 
 func (b *bare) close() error { return errors.Join(b.database.close(), os.RemoveAll(b.dir)) }
 
@@ -154,8 +155,6 @@ func copyLite(ctx context.Context, from, to string) (database, error) {
 }
 
 func (f liteFile) close() error { return f.db.Close() }
-
-func (f liteFile) settle(context.Context) error { return checkpoint(f.db.Path()) }
 
 // run commits the writes in a group with other callers' writes. Without writes, it reads a snapshot.
 func (f liteFile) run(ctx context.Context, t tx) error {
@@ -241,11 +240,6 @@ func copyPostgres(ctx context.Context, s *server, connections int32) (database, 
 func (p pgPool) close() error {
 	p.Close()
 	return nil
-}
-
-func (p pgPool) settle(ctx context.Context) error {
-	_, err := p.Exec(ctx, `CHECKPOINT`)
-	return err
 }
 
 // run copies all rows that it reads, and sends all writes together.

@@ -126,16 +126,15 @@ func (o *options) brief() (window time.Duration, runs int) { return o.window / 5
 // measure compares the server with the bare engine. All rows use the same server and limit.
 func (l *load) measure(ctx context.Context, o *options, e *engine, t *table) error {
 	n := slices.Max(o.connections)
-	return onServer(ctx, o.binary, e, nil, func(s *server) error {
-		owners, err := s.filled(ctx, l.service, n)
-		if err != nil {
+	return onServer(ctx, o.binary, l.service, e, nil, func(s *server) error {
+		if err := s.fillAll(ctx, n); err != nil {
 			return err
 		}
 		b, err := l.copy(ctx, s, n)
 		if err != nil {
 			return err
 		}
-		err = o.eachWork(l.operations(), func(op *operation, n int) error { return op.measure(ctx, o, s, b, owners[:n], t) })
+		err = o.eachWork(l.operations(), func(op *operation, n int) error { return op.measure(ctx, o, s, b, s.owners[:n], t) })
 		return errors.Join(err, b.close())
 	})
 }

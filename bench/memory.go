@@ -46,9 +46,9 @@ func measureMemory(ctx context.Context, o *options, e *engine, t *table) error {
 	for _, n := range o.size.batches {
 		// Allows batches above the default limit.
 		raised := []string{"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=" + strconv.Itoa(max(n, 10_000))}
-		err := onServer(ctx, o.binary, e, raised, func(s *server) error {
+		err := onServer(ctx, o.binary, w, e, raised, func(s *server) error {
 			s.next = n
-			users, err := s.newOwners(w, 1)
+			users, err := s.newOwners(1)
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ const bucketsMemoryGoal = 64 << 20
 func measureBucketsMemory(ctx context.Context, o *options, e *engine, t *table) error {
 	w, size := newBuckets(o.size), o.size.huge
 	const key = s3Objects + "/huge"
-	return onServer(ctx, o.binary, e, nil, func(s *server) error {
+	return onServer(ctx, o.binary, w, e, nil, func(s *server) error {
 		owner, err := w.owner(s, 1)
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func startTable(o *options, out io.Writer) *table {
 
 // measureStart does not count the first start, because it creates the tables.
 func measureStart(ctx context.Context, o *options, e *engine, t *table) error {
-	return onServer(ctx, o.binary, e, nil, func(s *server) error {
+	return onServer(ctx, o.binary, nil, e, nil, func(s *server) error {
 		ready, memory, err := s.restarts(o, func() error { return s.start(ctx) })
 		if err != nil {
 			return err

@@ -35,13 +35,12 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) err
 		if len(attacks) == 0 {
 			continue
 		}
-		err := onServer(ctx, o.binary, e, nil, func(s *server) error {
-			owners, err := s.filled(ctx, l, 2)
-			if err != nil {
+		err := onServer(ctx, o.binary, l.service, e, nil, func(s *server) error {
+			if err := s.fillAll(ctx, 2); err != nil {
 				return err
 			}
 			for _, a := range attacks {
-				if err := a.measureAttack(ctx, o, s, &l.operations()[0], owners, t); err != nil {
+				if err := a.measureAttack(ctx, o, s, t); err != nil {
 					return fmt.Errorf("%s: %w", a.name, err)
 				}
 			}
@@ -55,14 +54,14 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) err
 }
 
 // measureAttack writes a row: the work of the second owner alone, and while the first owner repeats op.
-func (op *operation) measureAttack(ctx context.Context, o *options, s *server, work *operation, owners []credentials, t *table) error {
+func (op *operation) measureAttack(ctx context.Context, o *options, s *server, t *table) error {
 	var refused, refusals, answers atomic.Int64
 	var attacked time.Duration
-	neighbour := *work
-	neighbour.do, neighbour.settle = counting(work.do, &refused), nil // the attack leaves no time to settle
-	window := func() (sample, error) { return neighbour.window(ctx, s, owners[1:], o.window) }
+	neighbour := s.operations()[0]
+	neighbour.do, neighbour.settle = counting(neighbour.do, &refused), nil // the attack leaves no time to settle
+	window := func() (sample, error) { return neighbour.window(ctx, s, s.owners[1:], o.window) }
 	all, err := alternate(o.runs, window, func() (got sample, err error) {
-		return got, withAll(ctx, slices.Repeat(owners[:1], attackers), func(callers []*caller) error {
+		err = withAll(ctx, slices.Repeat(s.owners[:1], attackers), func(callers []*caller) error {
 			begun := time.Now()
 			n, err := op.during(ctx, callers, &refusals, func() error {
 				got, err = window()
@@ -72,6 +71,7 @@ func (op *operation) measureAttack(ctx context.Context, o *options, s *server, w
 			answers.Add(int64(n))
 			return err
 		})
+		return got, err
 	})
 	if err != nil {
 		return err

@@ -27,13 +27,13 @@ const (
 )
 
 // on is an onSide; PocketBase has only its own SQLite.
-func (p *pocketBase) on(ctx context.Context, _ string, fn func(*side) error) error {
-	s, err := newServer(&engine{name: "peer"})
+func (p *pocketBase) on(ctx context.Context, _ string, fn func(*server) error) error {
+	s, err := newServer(p, &engine{name: "peer"})
 	if err != nil {
 		return err
 	}
 	if err = p.create(ctx, s); err == nil {
-		err = fn(&side{service: p, server: s})
+		err = fn(s)
 	}
 	return errors.Join(err, s.remove())
 }
@@ -64,8 +64,8 @@ func (p *pocketBase) start(ctx context.Context, s *server) error {
 
 // starts adds a sentence about starts and idle memory to the comparison.
 func (p *pocketBase) starts(ctx context.Context, o *options, out io.Writer) error {
-	return p.on(ctx, "", func(peer *side) error {
-		ready, memory, err := peer.server.restarts(o, func() error { return p.start(ctx, peer.server) })
+	return p.on(ctx, "", func(peer *server) error {
+		ready, memory, err := peer.restarts(o, func() error { return p.start(ctx, peer) })
 		if err != nil {
 			return err
 		}

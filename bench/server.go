@@ -22,6 +22,9 @@ import (
 // server is `holdfast serve` with its own folder and default settings, except addresses, services, and settings that
 // the measurement needs. It may also be a peer, which has no binary or no process of this machine.
 type server struct {
+	service // of its clients; may be nil
+
+	owners  []credentials // from fillAll
 	engine  *engine
 	binary  string
 	dir     string
@@ -37,7 +40,7 @@ type server struct {
 }
 
 // onServer starts a server for the time that fn runs. settings are environment variables that override the defaults.
-func onServer(ctx context.Context, binary string, e *engine, settings []string, fn func(*server) error) error {
+func onServer(ctx context.Context, binary string, of service, e *engine, settings []string, fn func(*server) error) error {
 	if e.postgres != nil {
 		// The previous server's data folder was deleted with its bodies.
 		err := execPostgres(ctx, e.postgres.URL(), `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
@@ -45,7 +48,7 @@ func onServer(ctx context.Context, binary string, e *engine, settings []string, 
 			return err
 		}
 	}
-	s, err := newServer(e)
+	s, err := newServer(of, e)
 	if err != nil {
 		return err
 	}
@@ -70,12 +73,12 @@ func onServer(ctx context.Context, binary string, e *engine, settings []string, 
 }
 
 // newServer returns a server with a folder and an address, which is not started.
-func newServer(e *engine) (*server, error) {
+func newServer(of service, e *engine) (*server, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return nil, err
 	}
-	s := &server{engine: e, dir: dir, next: 1}
+	s := &server{service: of, engine: e, dir: dir, next: 1}
 	s.listen, err = testdb.FreePort()
 	return s, errors.Join(err, os.Mkdir(s.data(), 0o700))
 }
@@ -189,9 +192,9 @@ func (s *server) remove() error {
 }
 
 // newOwners returns owners that no measurement has used on this server.
-func (s *server) newOwners(of service, n int) (all []credentials, err error) {
+func (s *server) newOwners(n int) (all []credentials, err error) {
 	for range n {
-		c, err := of.owner(s, s.next)
+		c, err := s.owner(s, s.next)
 		if err != nil {
 			return nil, err
 		}
@@ -201,16 +204,15 @@ func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 	return all, nil
 }
 
-// filled returns n new owners with the records that the operations use.
-func (s *server) filled(ctx context.Context, of service, n int) ([]credentials, error) {
-	owners, err := s.newOwners(of, n)
-	if err == nil {
-		err = of.fill(ctx, s, owners)
+// fillAll makes n new owners with the records that the operations use.
+func (s *server) fillAll(ctx context.Context, n int) (err error) {
+	if s.owners, err = s.newOwners(n); err == nil {
+		err = s.fill(ctx, s, s.owners)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fill the server: %w", err)
+		return fmt.Errorf("fill the server: %w", err)
 	}
-	return owners, nil
+	return nil
 }
 
 // pids returns the processes whose CPU time and memory count; none if they are unknown.

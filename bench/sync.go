@@ -127,7 +127,7 @@ func (s *server) settle(ctx context.Context, file string) error {
 
 // newUsers gives each caller a new user without an open batch.
 func (w *syncLoad) newUsers(ctx context.Context, s *server, all []*caller) error {
-	users, err := s.newOwners(w, len(all))
+	users, err := s.newOwners(len(all))
 	if err != nil {
 		return err
 	}
