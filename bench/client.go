@@ -83,6 +83,14 @@ func withAll(ctx context.Context, owners []credentials, fn func([]*caller) error
 	return fn(all)
 }
 
+// fillEach runs fill on a connection per owner in parallel, because servers close idle connections after a few seconds.
+func fillEach(ctx context.Context, owners []credentials, fill func(ctx context.Context, c *caller) error) error {
+	return withAll(ctx, owners, func(all []*caller) error {
+		_, err := drive(ctx, len(all), times(1), func(ctx context.Context, c, _ int) error { return fill(ctx, all[c]) })
+		return err
+	})
+}
+
 // send returns the response body, which is valid until the next call.
 func (c *caller) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	for tries := 0; ; tries++ {

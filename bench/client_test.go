@@ -2,11 +2,9 @@ package main
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -64,38 +62,5 @@ func TestNoResponse(t *testing.T) {
 	t.Cleanup(c.hangUp)
 	if _, err := c.send(t.Context(), http.MethodGet, "/gone", nil); err == nil || !strings.HasPrefix(err.Error(), "GET /gone: no response: ") {
 		t.Error(err)
-	}
-}
-
-// TestFillHasNoIdleConnections checks that no connection is idle while others are filled, because servers close idle
-// connections after a few seconds.
-func TestFillHasNoIdleConnections(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	unused, most := map[net.Conn]bool{}, 0
-	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	listener.Config.ConnState = func(c net.Conn, state http.ConnState) {
-		mu.Lock()
-		defer mu.Unlock()
-		if state == http.StateNew {
-			unused[c] = true
-		} else {
-			delete(unused, c)
-		}
-		most = max(most, len(unused))
-	}
-	listener.Start()
-	t.Cleanup(listener.Close)
-	users := make([]credentials, 20)
-	for i := range users {
-		users[i] = unsigned(listener.URL, 0)
-	}
-	if err := newSync(&tiny).fill(t.Context(), &server{engine: &engine{}}, users); err != nil {
-		t.Fatal(err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if most != 1 {
-		t.Errorf("%d idle connections at once, want 1", most)
 	}
 }

@@ -90,13 +90,11 @@ type extWork struct {
 	goals  map[string]goal
 	attack bool
 
-	// The limit runs these operations. With turn, each operation uses the keys in turn; otherwise it uses a list page or
-	// a record. An increment comes last, after its record is read.
+	// The limit runs these operations, or reads a record or a list page. With turn, the operation uses the keys in turn. An
+	// increment comes last.
 	ops    []extOp
 	turn   bool
-	reads  *extOp
-	page   bool
-	values bool
+	values bool // of a list page
 }
 
 func (w *extWork) writes() bool { return w.method != http.MethodGet }
@@ -150,15 +148,15 @@ func extWorks() []extWork {
 			goals: goals(0.40, 300*time.Microsecond), ops: put(extSchemaNamespace, 1, 1), turn: true,
 		},
 		{name: workExtGet, method: http.MethodGet, path: record(extListNamespace), finds: 1},
-		{name: workExtList, method: http.MethodGet, path: fixed(page + "&values=true"), finds: extKeys, page: true, values: true, attack: true},
-		{name: "ext list 100, keys", method: http.MethodGet, path: fixed(page), finds: extKeys, page: true},
+		{name: workExtList, method: http.MethodGet, path: fixed(page + "&values=true"), finds: extKeys, values: true, attack: true},
+		{name: "ext list 100, keys", method: http.MethodGet, path: fixed(page), finds: extKeys},
 		{
 			name: "ext bulk put 20 × 500 B", method: http.MethodPost, path: fixed("/namespaces/" + extBulkNamespace + "/records"), body: extItems(0, extValue), finds: extBulk, ops: put(extBulkNamespace, extBulk, 0), attack: true,
 		},
-		{name: "ext batch, 10 operations", method: http.MethodPost, path: fixed("/batch"), body: extBatch(batch), finds: len(batch), ops: batch, reads: &counter},
+		{name: "ext batch, 10 operations", method: http.MethodPost, path: fixed("/batch"), body: extBatch(batch), finds: len(batch), ops: batch},
 		{
 			name: "ext increment", method: http.MethodPost, path: func(i int) string { return record(extCounterNamespace)(i) + "/increment" },
-			body: []byte(`{"pointer":"/n","by":1}`), finds: 1, ops: []extOp{counter}, turn: true, reads: &counter,
+			body: []byte(`{"pointer":"/n","by":1}`), finds: 1, ops: []extOp{counter}, turn: true,
 		},
 	}
 }
@@ -189,14 +187,13 @@ type extLoad struct{}
 
 const (
 	extFile    = "extstorage.db"
-	extFirst   = 100_000_000_000 // below the first install's number
 	extTenant  = "00000000-0000-4000-8000-"
 	extInstall = "00000000-0000-4000-9000-"
 )
 
 // extOwner returns the n-th install and its tenant. Both have that number.
 func extOwner(n int) (tenant, install string) {
-	number := fmt.Sprintf("%012d", extFirst+n)
+	number := fmt.Sprintf("%012d", n)
 	return extTenant + number, extInstall + number
 }
 
@@ -226,29 +223,26 @@ func (extLoad) operations() (all []operation) {
 }
 
 func (extLoad) fill(ctx context.Context, _ *server, installs []credentials) error {
-	return withAll(ctx, installs, func(all []*caller) error {
-		_, err := drive(ctx, len(all), times(1), func(ctx context.Context, i, _ int) error {
-			c, schemas := all[i], "/namespaces/"+extSchemaNamespace+"/schemas"
-			if _, err := c.send(ctx, http.MethodPost, schemas, []byte(`{"schema":`+extSchema+`}`)); err != nil {
-				return err
+	return fillEach(ctx, installs, func(ctx context.Context, c *caller) error {
+		const schemas = "/namespaces/" + extSchemaNamespace + "/schemas"
+		if _, err := c.send(ctx, http.MethodPost, schemas, []byte(`{"schema":`+extSchema+`}`)); err != nil {
+			return err
+		}
+		if _, err := c.send(ctx, http.MethodPatch, schemas+"/1", []byte(`{"status":"active"}`)); err != nil {
+			return err
+		}
+		for _, ns := range extNamespaces {
+			value := extValue
+			if ns == extCounterNamespace {
+				value = extCounter
 			}
-			if _, err := c.send(ctx, http.MethodPatch, schemas+"/1", []byte(`{"status":"active"}`)); err != nil {
-				return err
-			}
-			for _, ns := range extNamespaces {
-				value := extValue
-				if ns == extCounterNamespace {
-					value = extCounter
-				}
-				for from := 0; from < extKeys; from += extBulk {
-					if _, err := c.send(ctx, http.MethodPost, "/namespaces/"+ns+"/records", extItems(from, value)); err != nil {
-						return err
-					}
+			for from := 0; from < extKeys; from += extBulk {
+				if _, err := c.send(ctx, http.MethodPost, "/namespaces/"+ns+"/records", extItems(from, value)); err != nil {
+					return err
 				}
 			}
-			return nil
-		})
-		return err
+		}
+		return nil
 	})
 }
 

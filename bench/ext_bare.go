@@ -62,9 +62,8 @@ const extApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::te
 		$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], '"token"'::text, '""'::text,
 		now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[])`
 
-// extPostgresWrite calls the service's function for caller c. With reads, it first reads the last record, as before an
-// increment.
-func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
+// extPostgresWrite calls the service's function for caller c. Before an increment, it reads the record.
+func extPostgresWrite(c int, ops []extOp) (t tx) {
 	tenant, install := extOwner(1 + c)
 	text := func(s string) *string {
 		if s == "" {
@@ -85,7 +84,7 @@ func extPostgresWrite(c int, ops []extOp, reads bool) (t tx) {
 		make([]*string, n), values, metadata, make([]*time.Time, n), make([]bool, n), schemas,
 	}
 	matches := "$7::text[]"
-	if last := ops[n-1]; reads {
+	if last := ops[n-1]; last.counts {
 		t.reads = []stmt{sql(extPgGet, tenant, install, last.ns, last.key, time.Now()).want(1)}
 		args[6], args = match[:n-1], append(args, cell{0, 1, 0})
 		matches = "array_append($7::text[], '{' || $14::bigint || '}')"
@@ -110,16 +109,16 @@ func (w *extWork) limit() func(*bare) step {
 		lite := b.engine.postgres == nil
 		switch {
 		case w.writes() && lite:
-			return extLiteWrite(c, w.op(i), w.reads != nil, time.Now().UnixMilli())
+			return extLiteWrite(c, w.op(i), time.Now().UnixMilli())
 		case w.writes():
-			return extPostgresWrite(c, w.op(i), w.reads != nil)
+			return extPostgresWrite(c, w.op(i))
 		}
 		tenant, install := extOwner(b.anyOwner())
 		key, at := id(i%extKeys), time.Now()
 		switch {
-		case w.page && lite:
+		case w.finds > 1 && lite:
 			return read(sql(extGetPage, tenant, install, at.UnixMilli(), extListNamespace, "", "\U0010FFFF", extKeys+1, 0, w.values).want(extKeys))
-		case w.page:
+		case w.finds > 1:
 			return read(sql(extPgList, tenant, install, extListNamespace, "", "", "\U0010FFFF", w.values, false, at, extKeys+1, extPageShare).want(extKeys))
 		case lite:
 			return read(sql(extGetOne, tenant, install, at.UnixMilli(), extListNamespace, key).want(1))
@@ -128,9 +127,8 @@ func (w *extWork) limit() func(*bare) step {
 	})
 }
 
-// extLiteWrite overwrites records after the service's lookups; reads: also after the last record was read, as before an
-// increment.
-func extLiteWrite(c int, ops []extOp, reads bool, at int64) (t tx) {
+// extLiteWrite overwrites records after the service's lookups. Before an increment, it also reads the record.
+func extLiteWrite(c int, ops []extOp, at int64) (t tx) {
 	tenant, install := extOwner(1 + c)
 	part := int64(install[len(install)-1] % 16)
 	const usage = 0
@@ -156,7 +154,7 @@ func extLiteWrite(c int, ops []extOp, reads bool, at int64) (t tx) {
 			sql(extEvent, tenant, install, seq, "extstorage.put", op.ns+"/"+op.key, event, at*1000, part),
 			sql(extUpdate, row, revision, seq, created, at, nil, len(op.value), 2, op.value, `{}`).want(1))
 	}
-	if last := &ops[len(ops)-1]; reads {
+	if last := &ops[len(ops)-1]; last.counts {
 		t.reads = append(t.reads, sql(extGetOne, tenant, install, at, last.ns, last.key).want(1))
 	}
 	t.writes = append(t.writes, sql(extSetUsage, tenant, install, cell{usage, 0, 0}, cell{usage, 1, 0}, cell{usage, 2, 0}, seq, at, at).want(1))

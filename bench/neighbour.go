@@ -62,14 +62,21 @@ func (op *operation) measureAttack(ctx context.Context, o *options, s *server, t
 	window := func() (sample, error) { return neighbour.window(ctx, s, s.owners[1:], o.window) }
 	all, err := alternate(o.runs, window, func() (got sample, err error) {
 		err = withAll(ctx, slices.Repeat(s.owners[:1], attackers), func(callers []*caller) error {
-			begun := time.Now()
-			n, err := op.during(ctx, callers, &refusals, func() error {
-				got, err = window()
-				return err
-			})
-			attacked += time.Since(begun)
-			answers.Add(int64(n))
-			return err
+			attacking, end := context.WithCancel(ctx)
+			do, attack := counting(op.do, &refusals), make(chan error, 1)
+			go func() {
+				p, err := drive(attacking, len(callers), func(int, time.Duration) bool { return attacking.Err() == nil },
+					func(ctx context.Context, c, i int) error { return do(ctx, callers[c], i) })
+				answers.Add(int64(len(p.took)))
+				attacked += p.all
+				if errors.Is(err, context.Canceled) {
+					err = nil
+				}
+				attack <- err
+			}()
+			got, err = window()
+			end()
+			return errors.Join(err, <-attack)
 		})
 		return got, err
 	})
@@ -80,25 +87,6 @@ func (op *operation) measureAttack(ctx context.Context, o *options, s *server, t
 	t.row(op.name, s.engine.name, perSecond(int(answers.Load()-refusals.Load()), attacked), perSecond(int(refusals.Load()), attacked),
 		text(alone.p50)+", "+text(alone.p99), goalCell(beside.p99 > neighbourGoal || no > 0, text(beside.p50)+", "+text(beside.p99)), no)
 	return nil
-}
-
-// during repeats the operation on all callers until fn returns, and returns the number of answers. It counts
-// refusals (503).
-func (op *operation) during(ctx context.Context, all []*caller, refusals *atomic.Int64, fn func() error) (answers int, err error) {
-	attacking, end := context.WithCancel(ctx)
-	do, ended := counting(op.do, refusals), make(chan error, 1)
-	go func() {
-		p, err := drive(attacking, len(all), func(int, time.Duration) bool { return attacking.Err() == nil },
-			func(ctx context.Context, c, i int) error { return do(ctx, all[c], i) })
-		answers = len(p.took)
-		if errors.Is(err, context.Canceled) {
-			err = nil
-		}
-		ended <- err
-	}()
-	err = fn()
-	end()
-	return answers, errors.Join(err, <-ended)
 }
 
 // counting returns an operation's step that counts refusals (503) instead of returning them as errors.

@@ -173,24 +173,17 @@ func getRecords(ctx context.Context, c *caller, collection string, records int) 
 // syncRecords are the numbers of a user's records by collection.
 var syncRecords = map[string]int{putCollection: putRecords, postCollection: postRecords, listCollection: listRecords}
 
-// fill opens a connection per user when it is needed, because servers close idle connections after a few seconds.
 func (w *syncLoad) fill(ctx context.Context, _ *server, users []credentials) error {
-	for _, u := range users {
-		err := with(ctx, u, func(c *caller) error {
-			for collection, n := range syncRecords {
-				for _, body := range posts(n, 500) {
-					if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body); err != nil {
-						return err
-					}
+	return fillEach(ctx, users, func(ctx context.Context, c *caller) error {
+		for collection, n := range syncRecords {
+			for _, body := range posts(n, 500) {
+				if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body); err != nil {
+					return err
 				}
 			}
-			return nil
-		})
-		if err != nil {
-			return err
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // id returns the ID of the i-th record, with 12 digits like those of Firefox's IDs; ids returns n of them.
