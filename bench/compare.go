@@ -27,24 +27,6 @@ func holdfast(binary string, of service) onSide {
 	}
 }
 
-// compareTable begins the table; other is the name of the second side.
-func compareTable(out io.Writer, other string) *table {
-	return newTable(out, strings.ReplaceAll("work|engine|connections>|ops/s>|@>|ratio>|p50>|@>|p99>|@>|server CPU µs/op>|@>|ratio>|engine CPU µs/op>|@>|ratio>|peak memory>|@>", "@", other))
-}
-
-// compare compares two sides on each engine. A peer always uses its own database.
-func (o *options) compare(ctx context.Context, ours, theirs onSide, t *table) error {
-	for _, name := range o.engines {
-		err := ours(ctx, name, func(a *server) error {
-			return theirs(ctx, name, func(b *server) error { return o.compareSides(ctx, a, b, t) })
-		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
 // compareSides writes a row for each work that both sides have, and each number of connections.
 func (o *options) compareSides(ctx context.Context, a, b *server, t *table) error {
 	all := slices.DeleteFunc(a.operations(), func(op operation) bool {
@@ -104,14 +86,23 @@ type peer struct {
 	also       func(ctx context.Context, o *options, out io.Writer) error // may be nil
 }
 
-// compare compares Holdfast with the peer.
+// compare compares Holdfast with the peer, which always uses its own database, on each engine.
 func (p *peer) compare(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintf(out, "%v windows, median of %d; each ratio is Holdfast to %s.\n\n", o.window, o.runs, p.name)
-	err := o.compare(ctx, holdfast(o.binary, o.load(p.of).service), p.on, compareTable(out, p.name))
-	if err == nil && p.also != nil {
-		err = p.also(ctx, o, out)
+	const columns = "work|engine|connections>|ops/s>|@>|ratio>|p50>|@>|p99>|@>|server CPU µs/op>|@>|ratio>|engine CPU µs/op>|@>|ratio>|peak memory>|@>"
+	t, ours := newTable(out, strings.ReplaceAll(columns, "@", p.name)), holdfast(o.binary, o.load(p.of).service)
+	for _, name := range o.engines {
+		err := ours(ctx, name, func(a *server) error {
+			return p.on(ctx, name, func(b *server) error { return o.compareSides(ctx, a, b, t) })
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	return err
+	if p.also == nil {
+		return nil
+	}
+	return p.also(ctx, o, out)
 }
 
 // peers returns the peers that are selected by flags. An older Holdfast is a peer for each part.

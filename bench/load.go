@@ -155,12 +155,10 @@ func (o *options) eachWork(all []operation, fn func(op *operation, connections i
 	return nil
 }
 
-const loadColumns = "work|engine|connections>|server ops/s>|limit ops/s>|ratio>|goal|p50>|p99>|server CPU µs/op>|engine CPU µs/op>|peak memory>"
-
 func loadTable(o *options, out io.Writer) *table {
 	window, runs := o.brief()
 	fmt.Fprintf(out, "%v windows, median of %d; operations without a goal: %v, %d.\n\n", o.window, o.runs, window, runs)
-	return newTable(out, loadColumns)
+	return newTable(out, "work|engine|connections>|server ops/s>|limit ops/s>|ratio>|goal|p50>|p99>|server CPU µs/op>|engine CPU µs/op>|peak memory>")
 }
 
 // measure writes a row: the server and its limit in alternating windows.
