@@ -87,8 +87,6 @@ var (
 	batchID      = collectionIDs[batchCollection]
 )
 
-const infoRows = 4 // the user's own, and a row per collection
-
 // now returns the time as PostgreSQL's timestamps without time zone expect it.
 func now() time.Time { return time.Now().UTC() }
 
@@ -121,7 +119,8 @@ func (syncLite) list(user, coll int64, records int) tx {
 	return read(sql(liteList, user, coll, time.Now().UnixMilli()).want(records))
 }
 
-func (syncLite) info(user int64) tx { return read(sql(liteInfo, user).want(infoRows)) }
+// info reads the user's own row, and a row per collection.
+func (syncLite) info(user int64) tx { return read(sql(liteInfo, user).want(1 + len(syncRecords))) }
 
 func (syncLite) stage(user int64, from, n int) (t tx) {
 	if from == 0 {
@@ -147,14 +146,15 @@ func (syncPostgres) put(user int64, record int) tx {
 }
 
 func (syncPostgres) post(user, coll int64) tx {
-	return write(sql(pgUpsert, user, coll, now(), ids(0, postRecords), syncPayloads[:postRecords]).want(postRecords))
+	return write(sql(pgUpsert, user, coll, now(), ids(0, postRecords), syncPayloads).want(postRecords))
 }
 
 func (syncPostgres) list(user, coll int64, records int) tx {
 	return read(sql(pgList, user, coll, now()).want(records))
 }
 
-func (syncPostgres) info(user int64) tx { return read(sql(pgInfo, user).want(infoRows)) }
+// info reads a row per collection. The user's own row has a time only after deletions.
+func (syncPostgres) info(user int64) tx { return read(sql(pgInfo, user).want(len(syncRecords))) }
 
 func (syncPostgres) stage(user int64, from, n int) (t tx) {
 	if from == 0 {
