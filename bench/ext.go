@@ -151,7 +151,8 @@ func extWorks() []extWork {
 		{name: workExtList, method: http.MethodGet, path: fixed(page + "&values=true"), finds: extKeys, values: true, attack: true},
 		{name: "ext list 100, keys", method: http.MethodGet, path: fixed(page), finds: extKeys},
 		{
-			name: "ext bulk put 20 × 500 B", method: http.MethodPost, path: fixed("/namespaces/" + extBulkNamespace + "/records"), body: extItems(0, extValue), finds: extBulk, ops: put(extBulkNamespace, extBulk, 0), attack: true,
+			name: "ext bulk put 20 × 500 B", method: http.MethodPost, path: fixed("/namespaces/" + extBulkNamespace + "/records"),
+			body: extItems(0, extValue), finds: extBulk, ops: put(extBulkNamespace, extBulk, 0), attack: true,
 		},
 		{name: "ext batch, 10 operations", method: http.MethodPost, path: fixed("/batch"), body: extBatch(batch), finds: len(batch), ops: batch},
 		{
@@ -213,7 +214,10 @@ func (extLoad) owner(s *server, n int) (credentials, error) {
 
 func (extLoad) operations() (all []operation) {
 	for _, work := range extWorks() {
-		op := operation{name: work.name, goals: work.goals, attack: work.attack, most: 16, do: work.do, limit: work.limit(), prepareLimit: extEmpty}
+		op := operation{
+			name: work.name, goals: work.goals, attack: work.attack, most: 16,
+			do: work.do, limit: work.limit(), prepareLimit: extEmpty,
+		}
 		if work.writes() {
 			op.settle = extPublished
 		}
