@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -153,6 +154,7 @@ func (w *chargedWalk) request(r *route, cut bool, rest io.Reader) *http.Request 
 	if cut {
 		req.ContentLength += 1 << 10
 	}
+	req.Header.Set("Content-Length", strconv.FormatInt(req.ContentLength, 10))
 	if r.body != "" {
 		req.Header.Set("Content-Type", r.media)
 	}

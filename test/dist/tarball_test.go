@@ -170,7 +170,10 @@ func TestExampleConfiguration(t *testing.T) {
 	byFile := regexp.MustCompile(`(?m)^(`+either+`) = .*$`).ReplaceAllString(uncommented, "")
 	byFile = regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(byFile, `${1}_file = "`+secret+`"`)
 	// These do not accept a SQLite URL, and the viewer's token must differ from the administrator's.
-	for name, value := range map[string]string{"audit": "log", "viewer_token": "of-a-viewer", "hot": "memory", "events": "log"} {
+	webhook := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	for name, value := range map[string]string{
+		"audit": "log", "viewer_token": "of-a-viewer", "hot": "memory", "events": "log", "secret": webhook, "event_secret": webhook,
+	} {
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte(value+"\n"), 0o600); err != nil {
 			t.Fatal(err)
