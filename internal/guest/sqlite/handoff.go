@@ -30,9 +30,9 @@ const (
 		(id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale, source_campaign,
 		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, item_id, payload, listed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// sqlNamed joins handoffs with the key that signed them; a key is never deleted.
-	sqlNamed = `SELECT ` + handoffColumns + `, key_id, key_tenant, secret, state, not_before, not_after, retired_at FROM (SELECT * FROM bff_consumer_handoff_replay_log
-			WHERE guest_session_id = ?1 AND property_id = ?2 AND tenant_id = ?3 AND payload IS NOT NULL AND voided_at IS NULL AND (consumed = 1 OR expires_at > ?4)) h
-		JOIN (SELECT id AS key_id, tenant_id AS key_tenant, secret, state, not_before, not_after, retired_at FROM bff_consumer_handoff_keys) k ON key_id = hmac_key_id`
+	sqlNamed = `SELECT ` + handoffColumns + `, key_id, key_tenant, secret, state, not_before, not_after, retired_at FROM bff_consumer_handoff_replay_log
+		JOIN (SELECT id AS key_id, tenant_id AS key_tenant, secret, state, not_before, not_after, retired_at FROM bff_consumer_handoff_keys) ON key_id = hmac_key_id
+		WHERE guest_session_id = ?1 AND property_id = ?2 AND tenant_id = ?3 AND payload IS NOT NULL AND voided_at IS NULL AND (consumed = 1 OR expires_at > ?4)`
 	sqlVoid = `UPDATE bff_consumer_handoff_replay_log SET voided_at = ? WHERE id = ?`
 	// sqlVoidOpen voids a session's open handoffs with a payload.
 	sqlVoidOpen = `UPDATE bff_consumer_handoff_replay_log SET voided_at = ?2
