@@ -172,9 +172,9 @@ func TestExampleConfiguration(t *testing.T) {
 	// These do not accept a SQLite URL, and the viewer's token must differ from the administrator's.
 	webhook := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	for name, value := range map[string]string{
-		"audit": "log", "viewer_token": "of-a-viewer", "hot": "memory", "events": "log", "secret": webhook, "event_secret": webhook,
+		"audit": "log", "viewer_token": "of-a-viewer", "hot": "memory", "events": "log", "secret": webhook, "old_secrets": webhook, "event_secret": webhook, "old_event_secrets": webhook,
 	} {
-		file := filepath.Join(dir, name)
+		file := filepath.Join(dir, "own-"+name)
 		if err := os.WriteFile(file, []byte(value+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
