@@ -46,8 +46,7 @@ func newChunkReader(r io.Reader, d declared, maxSize int64) *chunkReader {
 		reader.budget = d.size
 	}
 	if d.mode.hasSignatures() {
-		chain := *d.chain // each body begins at the request's signature
-		reader.chain, reader.hash = &chain, sha256.New()
+		reader.chain, reader.hash = &chain{claim: d.signed.claim, key: d.signed.key, previous: d.signed.claim.provided}, sha256.New()
 	}
 	return reader
 }

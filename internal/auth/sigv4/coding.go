@@ -16,20 +16,20 @@ const awsChunked = "aws-chunked"
 type Coding struct {
 	payload
 	request  Request
-	chain    *chain               // nil if the request is not signed
+	signed   *Signed              // nil if the request is anonymous
 	size     int64                // object size, or -1
 	trailers []checksum.Algorithm // announced in x-amz-trailer; the values follow the body
 }
 
 // Coding decides how the signed request transfers its object. The error is an *Error.
 func (s *Signed) Coding() (Coding, error) {
-	return s.request.coding(s.payload, &chain{claim: s.claim, key: s.key, previous: s.claim.provided})
+	return s.request.coding(s.payload, s)
 }
 
 // Coding decides how an anonymous request transfers its object. The error is an *Error.
 func (r Request) Coding() (Coding, error) {
 	p := payload{mode: modeUnsigned}
-	if value, ok := r.header("x-amz-content-sha256"); ok {
+	if value, ok := r.header("X-Amz-Content-Sha256"); ok {
 		var err error
 		if p, err = parsePayload(value); err != nil {
 			return Coding{}, err
@@ -55,13 +55,13 @@ func (c Coding) Body(body io.Reader, o BodyOptions) (*Body, error) {
 
 // coding decides from all headers together. Different layers of a client add them, and if the layers disagree, the
 // server would store chunk framing as content, or verify less than the client expects. So every contradiction is an
-// error.
+// error. s is nil for an anonymous request.
 //
 // Amazon's documents show only consistent headers. S3's errors for other headers are quoted in versitygw issues: 2400
 // (aws-chunked and UNSIGNED-PAYLOAD), 1656 (a length that is not a number) and 1600 (an announced trailer is absent).
-func (r Request) coding(p payload, c *chain) (Coding, error) {
-	d := Coding{payload: p, request: r, chain: c, size: r.ContentLength}
-	if value, ok := r.header("x-amz-content-sha256"); ok {
+func (r Request) coding(p payload, s *Signed) (Coding, error) {
+	d := Coding{payload: p, request: r, signed: s, size: r.ContentLength}
+	if value, ok := r.header("X-Amz-Content-Sha256"); ok {
 		// A presigned URL's query may contain another value.
 		if other, err := parsePayload(value); err != nil || other != p {
 			return d, contradiction("x-amz-content-sha256", value, "the x-amz-content-sha256 header contradicts the request's payload mode")
@@ -71,7 +71,7 @@ func (r Request) coding(p payload, c *chain) (Coding, error) {
 		return d, contradiction("Content-Encoding", awsChunked, "aws-chunked needs a STREAMING- mode in x-amz-content-sha256 instead of %s", UnsignedPayload)
 	}
 	var err error
-	switch _, announced := r.header("x-amz-trailer"); {
+	switch _, announced := r.header("X-Amz-Trailer"); {
 	case p.mode.hasTrailer():
 		if d.trailers, err = parseTrailerNames(r.Header); err != nil {
 			return d, err
