@@ -101,10 +101,10 @@ var elementsOf = map[string][]string{
 // ErrorElements returns elementsOf, for tests.
 func ErrorElements() map[string][]string { return elementsOf }
 
-// explained is an error with the elements that its document gets from the request.
+// explained is an error with its S3 error, which contains the elements that are known from the request.
 type explained struct {
 	error
-	fields []Field
+	is *Error
 }
 
 // Unwrap returns the error, so that its code and type are still found.
@@ -119,19 +119,16 @@ func (x *request) explain(err error) error {
 		return err
 	}
 	e := asError(err)
-	out := &explained{error: err}
+	var more []Field
 	for _, name := range elementsOf[e.Code] {
-		if slices.ContainsFunc(e.Fields, func(f Field) bool { return f.Name == name }) {
-			continue
-		}
-		if value := x.element(err, e, name); value != "" {
-			out.fields = append(out.fields, Field{name, value})
+		if !slices.ContainsFunc(e.Fields, func(f Field) bool { return f.Name == name }) {
+			more = append(more, Field{name, x.element(err, e, name)})
 		}
 	}
 	if errors.Is(err, buckets.ErrMarker) {
 		x.out.Header().Set("Allow", http.MethodDelete)
 	}
-	return out
+	return &explained{err, e.with(more...)}
 }
 
 // element returns an element's value from the request, or "".

@@ -153,7 +153,7 @@ var byStore = []struct {
 // InternalError and hide their text.
 func asError(err error) *Error {
 	if e, ok := errors.AsType[*explained](err); ok {
-		return asError(e.error).with(e.fields...)
+		return e.is
 	}
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
