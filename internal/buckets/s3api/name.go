@@ -22,14 +22,8 @@ func (x *request) name() string {
 	if x.query == nil {
 		return other
 	}
-	parameter := ""
-	for _, s := range tableOf(x.key != "") {
-		if x.has(s.parameter) {
-			parameter = s.parameter
-			break
-		}
-	}
-	name := nameOf(x.route.bucket != "", x.key != "", parameter, x.in.Method)
+	s, _ := x.selected()
+	name := nameOf(x.route.bucket != "", x.key != "", s.parameter, x.in.Method)
 	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
 		name = cmp.Or(copies[name], name)
 	}
@@ -93,7 +87,10 @@ var verbs = map[string]string{http.MethodGet: "Get", http.MethodHead: "Get", htt
 // nameOf returns an operation's name in the Amazon S3 API Reference, or "".
 func nameOf(inBucket, ofObject bool, parameter, method string) string {
 	if !inBucket {
-		return map[string]string{http.MethodGet: "ListBuckets"}[method]
+		if method == http.MethodGet {
+			return "ListBuckets"
+		}
+		return ""
 	}
 	name, ok := names[ofObject][parameter][method]
 	verb, noun := verbs[method], nouns[ofObject][parameter]

@@ -98,6 +98,16 @@ func tableOf(objects bool) []selected {
 	return ofBucket
 }
 
+// selected finds the operations for the request's query parameters; false for the main operations.
+func (x *request) selected() (selected, bool) {
+	for _, s := range tableOf(x.key != "") {
+		if x.has(s.parameter) {
+			return s, true
+		}
+	}
+	return selected{}, false
+}
+
 // formUpload is POST on a bucket. Its fields are parsed after its signature is verified.
 var formUpload = operation{
 	right: inBucket, conditions: putConditions, puts: true, form: true,
@@ -194,10 +204,8 @@ func (x *request) operation() (operation, error) {
 		}
 		return operation{serve: (*request).listBuckets, right: inBucket, reads: true}, nil
 	}
-	for _, s := range tableOf(x.key != "") {
-		if x.has(s.parameter) {
-			return x.byMethod(s.byMethod, s.parameter)
-		}
+	if s, ok := x.selected(); ok {
+		return x.byMethod(s.byMethod, s.parameter)
 	}
 	if x.key == "" {
 		return x.byMethod(bucketMethods, "")
