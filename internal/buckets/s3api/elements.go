@@ -98,9 +98,6 @@ var elementsOf = map[string][]string{
 	"XAmzContentSHA256Mismatch": {"ClientComputedContentSHA256", "S3ComputedContentSHA256"},
 }
 
-// ErrorElements returns elementsOf, for tests.
-func ErrorElements() map[string][]string { return elementsOf }
-
 // explained is an error with its S3 error, which contains the elements that are known from the request.
 type explained struct {
 	error

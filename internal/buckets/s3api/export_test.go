@@ -25,3 +25,14 @@ func (e *element) list(parent string) []SchemaElement {
 	}
 	return all
 }
+
+// ErrorElements returns elementsOf.
+func ErrorElements() map[string][]string { return elementsOf }
+
+// Parameters returns the parameters that select an operation, also for missing features.
+func Parameters(ofObject bool) (all []string) {
+	for _, s := range tableOf(ofObject) {
+		all = append(all, s.parameter)
+	}
+	return all
+}

@@ -146,15 +146,6 @@ func Routes() (all []Route) {
 	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, "", formUpload.need.actions, formUpload.need.keys})
 }
 
-// Parameters returns the parameters that select an operation, also for missing features. It is for
-// tests.
-func Parameters(ofObject bool) (all []string) {
-	for _, s := range tableOf(ofObject) {
-		all = append(all, s.parameter)
-	}
-	return all
-}
-
 // read is an operation without a request body.
 func read(right buckets.Right, serve func(*request) error) operation {
 	return operation{serve: serve, right: right, needsBucket: true, reads: true}
