@@ -44,6 +44,9 @@ func (r Request) Coding() (Coding, error) {
 // IsChunked reports whether the body is in chunks.
 func (c Coding) IsChunked() bool { return c.mode.isChunked() }
 
+// IsFramed reports whether the request contains a Content-Length or Transfer-Encoding, also for an empty body.
+func (c Coding) IsFramed() bool { return c.request.ContentLength < 0 || c.request.hasLength() }
+
 // Body returns a reader for the object in a request body. It does not change c. The error is an *Error.
 func (c Coding) Body(body io.Reader, o BodyOptions) (*Body, error) {
 	d, err := c.declare(o.IgnoreChecksums)

@@ -41,15 +41,15 @@ func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, loo
 	if sum := mac(key[:], fields["policy"]); !hmac.Equal(sum[:], c.signature[:]) {
 		return nil, mismatched(c, fields["policy"])
 	}
-	policy, err := v.currentPolicy(fields["policy"], version4Fields)
+	policy, err := v.currentPolicy(fields["policy"])
 	if err != nil {
 		return nil, err
 	}
 	return &Form{AccessKeyID: c.keyID, Region: c.region, Time: c.time, Policy: policy}, nil
 }
 
-// currentPolicy parses an unexpired policy document. signature names the fields that sign it.
-func (v *Verifier) currentPolicy(text string, signature []string) (Policy, error) {
+// currentPolicy parses an unexpired policy document.
+func (v *Verifier) currentPolicy(text string) (Policy, error) {
 	p, err := ParsePolicy(text)
 	if err != nil {
 		return p, err
@@ -57,7 +57,6 @@ func (v *Verifier) currentPolicy(text string, signature []string) (Policy, error
 	if now := v.now().UTC(); now.After(p.Expiration) {
 		return p, &Error{Kind: PolicyExpired, Message: "the policy of the form has expired", Expires: p.Expiration, ServerTime: now}
 	}
-	p.signature = signature
 	return p, nil
 }
 
@@ -123,7 +122,7 @@ type Policy struct {
 	MinSize, MaxSize int64
 
 	conditions []condition
-	signature  []string // fields that sign the policy, which need no condition
+	signature  []string // fields that sign the policy, which need no condition; version4Fields after ParsePolicy
 }
 
 type condition struct {

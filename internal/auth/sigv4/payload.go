@@ -59,6 +59,15 @@ func parsePayload(value string) (payload, error) {
 	return payload{mode: modeHash, hash: value}, nil
 }
 
+// parseSignedPayload also refuses a presigned URL whose body is in signed chunks.
+func parseSignedPayload(value string, presigned bool) (payload, error) {
+	p, err := parsePayload(value)
+	if err == nil && presigned && p.mode.hasSignatures() {
+		err = refuse(Unsupported, "a presigned URL cannot have a body in signed chunks")
+	}
+	return p, err
+}
+
 // declared is everything that a request declares about its body.
 type declared struct {
 	Coding
@@ -66,6 +75,7 @@ type declared struct {
 	sums []checksum.Checksum // checksums in the header
 }
 
+// declare parses Content-MD5 and the checksum headers. See BodyOptions.IgnoreChecksums.
 func (c Coding) declare(ignoreChecksums bool) (d declared, err error) {
 	d.Coding = c
 	if d.md5, err = parseMD5(c.request.Header); err != nil || ignoreChecksums {

@@ -75,12 +75,9 @@ func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signe
 	if err := r.checkSigned(c); err != nil {
 		return nil, err
 	}
-	payload, err := parsePayload(c.payload)
+	payload, err := parseSignedPayload(c.payload, c.presigned)
 	if err != nil {
 		return nil, err
-	}
-	if c.presigned && payload.mode.hasSignatures() {
-		return nil, refuse(Unsupported, "a presigned URL cannot have a body in signed chunks")
 	}
 	paths, err := canonicalPaths(path)
 	if err != nil {
@@ -116,19 +113,19 @@ func (r Request) parse() (path string, params []parameter, c claim, err error) {
 	if params, err = parseQuery(query); err != nil {
 		return "", nil, c, err
 	}
-	inHeader, inQuery := len(r.Header["Authorization"]) > 0, isPresigned(query)
+	inHeader, inQuery, inVersion2 := len(r.Header["Authorization"]) > 0, isPresigned(query), isVersion2(query)
 	switch {
-	case inHeader && (inQuery || isVersion2(query)):
+	case inHeader && (inQuery || inVersion2):
 		return "", nil, c, refuse(SeveralCredentials, "the request has credentials in the Authorization header and in the query: use one of them")
-	case inQuery && isVersion2(query):
+	case inQuery && inVersion2:
 		return "", nil, c, refuse(SeveralCredentials, "the query has credentials of two signature versions: use one of them")
-	case !inHeader && !inQuery && !isVersion2(query):
+	case !inHeader && !inQuery && !inVersion2:
 		return "", nil, c, refuse(NoCredentials, "the request is not signed")
 	case len(r.Header["X-Amz-Security-Token"]) > 0:
 		return "", nil, c, errSessionToken()
 	case inHeader:
 		c, err = r.parseHeader()
-	case !inQuery:
+	case inVersion2:
 		c.version2 = true
 		c.keyID, err = keyOfVersion2(params)
 	default:

@@ -60,12 +60,9 @@ func (v *Verifier) verifyVersion2(ctx context.Context, r Request, params []param
 	if sent, ok := l.headers["x-amz-content-sha256"]; ok {
 		hash = sent
 	}
-	payload, err := parsePayload(hash)
+	payload, err := parseSignedPayload(hash, true)
 	if err != nil {
 		return nil, err
-	}
-	if payload.mode.hasSignatures() {
-		return nil, refuse(Unsupported, "a presigned URL cannot have a body in signed chunks")
 	}
 	path, _, _ := strings.Cut(r.Target, "?")
 	paths, err := canonicalPaths(path)
@@ -240,9 +237,10 @@ func (v *Verifier) verifyFormVersion2(ctx context.Context, fields map[string]str
 	if err := compareVersion2(secret, id, fields["signature"], []string{policy}); err != nil {
 		return nil, err
 	}
-	p, err := v.currentPolicy(policy, version2Fields)
+	p, err := v.currentPolicy(policy)
 	if err != nil {
 		return nil, err
 	}
+	p.signature = version2Fields
 	return &Form{AccessKeyID: id, Region: v.region, Policy: p, Version2: true}, nil
 }

@@ -85,7 +85,7 @@ func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
 	if o.MaxSize == 0 {
 		o.MaxSize = maxObject
 	}
-	if x.in.ContentLength == 0 && len(x.in.Header["Content-Length"]) == 0 && !x.op.optionalBody {
+	if !x.coding.IsFramed() && !x.op.optionalBody {
 		return source{}, 0, errNoLength
 	}
 	o.Cores = x.Cores

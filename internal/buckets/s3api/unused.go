@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"cmp"
 	"encoding/xml"
 	"net/http"
 
@@ -86,17 +87,17 @@ var (
 	payment = fixed("RequestPaymentConfiguration", func(d *document) { d.text("Payer", "BucketOwner") }, func(x *request) error {
 		var c requestPayment
 		err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings})
-		return firstError(err, onlyState("Payer", c.Payer, "BucketOwner", "Requester"))
+		return cmp.Or(err, onlyState("Payer", c.Payer, "BucketOwner", "Requester"))
 	})
 	acceleration = fixed("AccelerateConfiguration", func(*document) {}, func(x *request) error {
 		var c accelerateConfiguration
 		err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings})
-		return firstError(err, onlyState("Status", c.Status, "Suspended", "Enabled"))
+		return cmp.Or(err, onlyState("Status", c.Status, "Suspended", "Enabled"))
 	})
 	abac = fixed("AbacStatus", func(d *document) { d.text("Status", "Disabled") }, func(x *request) error {
 		var c abacStatus
 		err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings})
-		return firstError(err, onlyState("Status", c.Status, "Disabled", "Enabled"))
+		return cmp.Or(err, onlyState("Status", c.Status, "Disabled", "Enabled"))
 	})
 )
 
@@ -109,11 +110,4 @@ func onlyState(element, value, state, other string) error {
 		return errNotImplemented("the element " + element + " with " + other)
 	}
 	return errMalformedXML
-}
-
-func firstError(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }
