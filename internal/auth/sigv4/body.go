@@ -86,7 +86,7 @@ func NewFormBody(fields map[string]string, file io.Reader, o BodyOptions) (*Body
 
 func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions) (*Body, error) {
 	if d.size > o.MaxSize {
-		return nil, tooLarge(o, d.size)
+		return nil, tooLarge(o.MaxSize, d.size)
 	}
 	b := &Body{source: source, declared: d, options: o, digests: newDigests(o.Cores)}
 	if d.mode == modeHash {
@@ -180,13 +180,11 @@ func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	}
 	switch {
 	case err == io.EOF && b.read < size:
-		e := refuse(SizeMismatch, "the body has fewer bytes than declared")
-		e.Expected, e.Computed = strconv.FormatInt(size, 10), strconv.FormatInt(b.read, 10)
-		return n, false, e
+		return n, false, wrongSize(SizeMismatch, size, b.read, "the body has fewer bytes than declared")
 	case err != nil && err != io.EOF:
 		return n, false, readError(err)
 	case b.read > b.options.MaxSize:
-		return n, false, tooLarge(b.options, -1)
+		return n, false, tooLarge(b.options.MaxSize, -1)
 	case err == nil && b.read == size:
 		return n, true, b.drain()
 	}
@@ -200,7 +198,7 @@ func (b *Body) drain() error {
 	case io.EOF:
 		return nil
 	case nil:
-		return moreThan(b.declared.size, "the body has more bytes than declared")
+		return wrongSize(SizeMismatch, b.declared.size, -1, "the body has more bytes than declared")
 	default:
 		return readError(err)
 	}
@@ -218,28 +216,23 @@ func readError(err error) error {
 	return &Error{Kind: Incomplete, Message: "the body ends early", Cause: err}
 }
 
-// tooLarge is the error for an object above the limit. A negative size is unknown.
-func tooLarge(o BodyOptions, size int64) error {
-	e := refuse(TooLarge, "the object is larger than %s", bytesOf(int(o.MaxSize)))
-	if e.Expected = strconv.FormatInt(o.MaxSize, 10); size >= 0 {
-		e.Computed = strconv.FormatInt(size, 10)
-	}
-	return e
+func tooLarge(maxSize, size int64) error {
+	return wrongSize(TooLarge, maxSize, size, "the object is larger than "+bytesOf(int(maxSize)))
 }
 
-// moreThan is the error for more bytes than declared. How many they are is unknown.
-func moreThan(size int64, message string) error {
-	e := refuse(SizeMismatch, "%s", message)
-	e.Expected = strconv.FormatInt(size, 10)
+// wrongSize refuses a size in bytes, or -1 if it is unknown.
+func wrongSize(kind Kind, expected, size int64, message string) error {
+	e := &Error{Kind: kind, Message: message, Expected: strconv.FormatInt(expected, 10)}
+	if size >= 0 {
+		e.Computed = strconv.FormatInt(size, 10)
+	}
 	return e
 }
 
 // verify compares the digests after the last byte.
 func (b *Body) verify() error {
 	if b.read < b.options.MinSize {
-		e := refuse(TooSmall, "the object is smaller than %s", bytesOf(int(b.options.MinSize)))
-		e.Expected, e.Computed = strconv.FormatInt(b.options.MinSize, 10), strconv.FormatInt(b.read, 10)
-		return e
+		return wrongSize(TooSmall, b.options.MinSize, b.read, "the object is smaller than "+bytesOf(int(b.options.MinSize)))
 	}
 	r := Result{Size: b.read}
 	b.digests.md5.hash.Sum(r.MD5[:0])

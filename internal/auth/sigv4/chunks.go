@@ -101,9 +101,9 @@ func (c *chunkReader) begin() error {
 	c.left = int64(size)
 	if c.left > c.budget {
 		if c.declared.size >= 0 {
-			return moreThan(c.declared.size, "the chunks have more bytes than x-amz-decoded-content-length")
+			return wrongSize(SizeMismatch, c.declared.size, -1, "the chunks have more bytes than x-amz-decoded-content-length")
 		}
-		return tooLarge(BodyOptions{MaxSize: c.maxSize}, -1)
+		return tooLarge(c.maxSize, -1)
 	}
 	c.budget -= c.left
 	return nil
