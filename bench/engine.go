@@ -97,8 +97,9 @@ func (e *engine) reading(ctx context.Context, file string, fn func(reader) error
 	})
 }
 
-// settle runs a checkpoint, so that none disturbs the next measurement. It writes a SQLite file's whole log to its tables.
-func (e *engine) settle(ctx context.Context, file string) error {
+// checkpoint runs a checkpoint, so that none disturbs the next measurement. It writes a SQLite file's whole log to its
+// tables.
+func (e *engine) checkpoint(ctx context.Context, file string) error {
 	if e.postgres != nil {
 		return execPostgres(ctx, e.postgres.URL(), `CHECKPOINT`)
 	}

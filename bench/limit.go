@@ -112,7 +112,7 @@ func (l *load) copy(ctx context.Context, s *server, owners int) (b *bare, err er
 	return b, nil
 }
 
-func (b *bare) settle(ctx context.Context) error { return b.engine.settle(ctx, b.file) }
+func (b *bare) checkpoint(ctx context.Context) error { return b.engine.checkpoint(ctx, b.file) }
 
 func (b *bare) close() error { return errors.Join(b.database.close(), os.RemoveAll(b.dir)) }
 

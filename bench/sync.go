@@ -103,7 +103,7 @@ func (w *syncLoad) operations() []operation {
 				if err == nil {
 					_, err = drive(ctx, len(all), times(len(w.batches)), func(ctx context.Context, c, i int) error { return stage(ctx, all[c], i) })
 				}
-				return errors.Join(err, s.settle(ctx, syncFile))
+				return errors.Join(err, s.checkpoint(ctx, syncFile))
 			},
 			limit: syncLimit(func(rows syncRows, _ *bare, c, _ int) tx { return rows.commit(w.limitUser(c), n) }),
 			prepareLimit: func(ctx context.Context, b *bare, callers int) error {
@@ -111,18 +111,18 @@ func (w *syncLoad) operations() []operation {
 				if err == nil {
 					_, err = drive(ctx, callers, times((n+99)/100), stageLimit(b))
 				}
-				return errors.Join(err, b.settle(ctx))
+				return errors.Join(err, b.checkpoint(ctx))
 			},
 		},
 	}
 }
 
-// settle runs a checkpoint, unless the server is a peer.
-func (s *server) settle(ctx context.Context, file string) error {
+// checkpoint runs a checkpoint, unless the server is a peer.
+func (s *server) checkpoint(ctx context.Context, file string) error {
 	if s.admin == "" {
 		return nil
 	}
-	return s.engine.settle(ctx, s.file(file))
+	return s.engine.checkpoint(ctx, s.file(file))
 }
 
 // newUsers gives each caller a new user without an open batch.
@@ -135,13 +135,13 @@ func (w *syncLoad) newUsers(ctx context.Context, s *server, all []*caller) error
 		c.credentials, c.token = users[i], ""
 	}
 	w.batches = posts(w.size.batch, 500)
-	return s.settle(ctx, syncFile)
+	return s.checkpoint(ctx, syncFile)
 }
 
 // newLimitUsers gives each caller of the limit a new user without an open batch.
 func (w *syncLoad) newLimitUsers(ctx context.Context, b *bare, callers int) error {
 	w.limited.Add(int64(1_000_000 + callers))
-	return b.settle(ctx)
+	return b.checkpoint(ctx)
 }
 
 func (w *syncLoad) limitUser(caller int) int64 { return w.limited.Load() + int64(caller) }
