@@ -129,10 +129,10 @@ type files struct {
 	last atomic.Int64
 }
 
-// newFiles writes a source of each size into a folder, which the caller removes.
+// newFiles writes a source of each copied size into a folder, which the caller removes.
 func newFiles(w *s3Load, dir string) (*files, error) {
 	f := &files{dir: dir}
-	for _, size := range []int{s3Small, s3Mixed, s3Middle, w.size.large} {
+	for _, size := range []int{s3Mixed, s3Middle, w.size.large} {
 		if err := os.WriteFile(f.source(size), w.body(size), 0o600); err != nil {
 			return nil, err
 		}

@@ -41,13 +41,16 @@ func (o *options) compareSides(ctx context.Context, a, b *server, t *table) erro
 		}
 	}
 	return o.eachWork(all, func(op *operation, n int) error {
-		window := func(s *server, d time.Duration) func() (sample, error) {
-			return func() (sample, error) { return named(s, op.name).window(ctx, s, s.owners[:n], d) }
+		theirs := named(b, op.name)
+		windows := func(runs int, d time.Duration) ([]sample, error) {
+			return alternate(runs,
+				func() (sample, error) { return op.window(ctx, a, a.owners[:n], d) },
+				func() (sample, error) { return theirs.window(ctx, b, b.owners[:n], d) })
 		}
-		if _, err := alternate(1, window(a, o.window/2), window(b, o.window/2)); err != nil { // a warm-up
+		if _, err := windows(1, o.window/2); err != nil { // a warm-up
 			return err
 		}
-		got, err := alternate(o.runs, window(a, o.window), window(b, o.window))
+		got, err := windows(o.runs, o.window)
 		if err == nil {
 			t.beside(op.name, a.engine.name, n, got[0], got[1])
 		}
@@ -110,7 +113,8 @@ func (o *options) peers() (all []peer) {
 	if o.peer != "" {
 		all = append(all, peer{part: "peer", name: "the peer", of: "load", on: func(_ context.Context, _ string, fn func(*server) error) error {
 			u, _ := url.Parse(o.peer)
-			sync := &syncLoad{size: o.size, secret: o.peerSecret, retries: 100}
+			sync := newSync(o.size)
+			sync.secret, sync.retries = o.peerSecret, 100
 			s := &server{service: sync, engine: &engine{name: "peer"}, listen: u.Host, theirs: o.peerPIDs, next: 1}
 			return fn(s)
 		}})

@@ -134,7 +134,9 @@ func (w *syncLoad) newUsers(ctx context.Context, s *server, all []*caller) error
 	for i, c := range all {
 		c.credentials, c.token = users[i], ""
 	}
-	w.batches = posts(w.size.batch, 500)
+	if w.batches == nil {
+		w.batches = posts(w.size.batch, 500)
+	}
 	return s.checkpoint(ctx, syncFile)
 }
 
