@@ -64,18 +64,18 @@ func wantRows(t *testing.T, text string, n int, begin ...string) {
 func TestParts(t *testing.T) {
 	t.Parallel()
 	for part, want := range map[string]struct {
-		sqlite, postgres int
-		row              string
+		rows int
+		row  string
 	}{
-		"load":          {14, 14, "batch: commit 250 | ENGINE | 2"},
-		"ext":           {16, 16, "ext batch, 10 operations | ENGINE | 2"},
-		"buckets":       {22, 22, "s3 mixed, 1 MiB | ENGINE | 2"},
-		"memory":        {4, 4, "commits 250 × 500 B | ENGINE"},
-		"start":         {1, 1, "ENGINE"},
-		"neighbour":     {1, 1, "ext list 100, values | ENGINE"},
-		"bucketsmemory": {2, 2, "returns a 16 MiB object | ENGINE"},
+		"load":          {14, "batch: commit 250 | ENGINE | 2"},
+		"ext":           {16, "ext batch, 10 operations | ENGINE | 2"},
+		"buckets":       {22, "s3 mixed, 1 MiB | ENGINE | 2"},
+		"memory":        {4, "commits 250 × 500 B | ENGINE"},
+		"start":         {1, "ENGINE"},
+		"neighbour":     {1, "ext list 100, values | ENGINE"},
+		"bucketsmemory": {2, "returns a 16 MiB object | ENGINE"},
 	} {
-		for engine, n := range map[string]int{"sqlite": want.sqlite, "postgres": want.postgres} {
+		for _, engine := range engines {
 			t.Run(part+"/"+engine, func(t *testing.T) {
 				t.Parallel()
 				if part != "ext" || engine != "sqlite" {
@@ -85,7 +85,7 @@ func TestParts(t *testing.T) {
 					testdb.Postgres(t) // skips without a server
 				}
 				text := measured(t, "-engines", engine, "-parts", part, "-works", map[string]string{"neighbour": "ext list 100, values"}[part])
-				wantRows(t, text, n, strings.ReplaceAll(want.row, "ENGINE", engine))
+				wantRows(t, text, want.rows, strings.ReplaceAll(want.row, "ENGINE", engine))
 			})
 		}
 	}

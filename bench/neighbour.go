@@ -55,28 +55,24 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, t *table) err
 
 // measureAttack writes a row: the work of the second owner alone, and while the first owner repeats op.
 func (op *operation) measureAttack(ctx context.Context, o *options, s *server, t *table) error {
-	var refused, refusals, answers atomic.Int64
-	var attacked time.Duration
+	var refused, refusals atomic.Int64
+	var attack phase
 	neighbour := s.operations()[0]
 	neighbour.do, neighbour.settle = counting(neighbour.do, &refused), nil // the attack leaves no time to settle
 	window := func() (sample, error) { return neighbour.window(ctx, s, s.owners[1:], o.window) }
 	all, err := alternate(o.runs, window, func() (got sample, err error) {
 		err = withAll(ctx, slices.Repeat(s.owners[:1], attackers), func(callers []*caller) error {
-			attacking, end := context.WithCancel(ctx)
-			do, attack := counting(op.do, &refusals), make(chan error, 1)
+			var over atomic.Bool
+			do, end := counting(op.do, &refusals), make(chan error, 1)
 			go func() {
-				p, err := drive(attacking, len(callers), func(int, time.Duration) bool { return attacking.Err() == nil },
+				p, err := drive(ctx, len(callers), func(int, time.Duration) bool { return !over.Load() },
 					func(ctx context.Context, c, i int) error { return do(ctx, callers[c], i) })
-				answers.Add(int64(len(p.took)))
-				attacked += p.all
-				if errors.Is(err, context.Canceled) {
-					err = nil
-				}
-				attack <- err
+				attack.add(p)
+				end <- err
 			}()
 			got, err = window()
-			end()
-			return errors.Join(err, <-attack)
+			over.Store(true)
+			return errors.Join(err, <-end)
 		})
 		return got, err
 	})
@@ -84,7 +80,8 @@ func (op *operation) measureAttack(ctx context.Context, o *options, s *server, t
 		return err
 	}
 	alone, beside, no := all[0], all[1], refused.Load()
-	t.row(op.name, s.engine.name, perSecond(int(answers.Load()-refusals.Load()), attacked), perSecond(int(refusals.Load()), attacked),
+	refusedAttacks := int(refusals.Load())
+	t.row(op.name, s.engine.name, perSecond(len(attack.took)-refusedAttacks, attack.all), perSecond(refusedAttacks, attack.all),
 		text(alone.p50)+", "+text(alone.p99), goalCell(beside.p99 > neighbourGoal || no > 0, text(beside.p50)+", "+text(beside.p99)), no)
 	return nil
 }
