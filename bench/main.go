@@ -93,7 +93,7 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
 	f.StringVar(&o.against, "against", "", "compare -binary with this binary instead of with the bare limit, in alternating windows.\n"+
-		"Prints ratios of throughput, server and engine CPU, and memory for the works in the parts load and ext.\n"+
+		"Prints ratios of throughput, server and engine CPU, and memory for the works in the parts load, ext and buckets.\n"+
 		"Each binary runs its own server and engine. A ratio of 0.60 in a CPU column means -binary needs 60 % of the CPU per operation.\n"+
 		"Example: bench -binary bin/holdfast -against /tmp/holdfast-before -parts load -engines sqlite -connections 16,64 -works POST -runs 9")
 	f.StringVar(&o.peer, "peer", "", "compare Sync with a running server, e.g. http://127.0.0.1:8001, in alternating windows.\n"+
@@ -103,12 +103,13 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.pocketBase, "pocketbase", "", "compare extension storage with this PocketBase binary")
 	f.StringVar(&o.minIO, "minio", "", "compare buckets with this MinIO binary")
 	f.StringVar(&o.versityGW, "versitygw", "", "compare buckets with this versitygw binary")
-	f.TextVar(o.works, "works", o.works, "measure only works whose name matches this `regexp`, in the parts load and ext and with -against; empty: all")
+	f.TextVar(o.works, "works", o.works,
+		"measure only works whose name matches this `regexp`, in the parts load, ext, buckets and neighbour, and beside peers; empty: all")
 	f.StringVar(&o.out, "out", "", "document whose tables are replaced; empty: print only")
 	f.StringVar(&names, "parts", strings.Join(partNames(), ","), "parts to measure: "+strings.Join(partNames(), ", "))
 	f.DurationVar(&o.window, "window", 5*time.Second, "duration of a measurement")
 	f.IntVar(&o.runs, "runs", 5, "measurements per side; the median counts")
-	f.StringVar(&connections, "connections", "1,16,64", "connection counts for the parts load and ext")
+	f.StringVar(&connections, "connections", "1,16,64", "connection counts for the parts load, ext and buckets")
 	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
 	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each row of the parts load, ext and buckets; empty: none")
 	if err := f.Parse(args); err != nil {
