@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/redis"
 	"holdfast/internal/ident"
-	"holdfast/internal/testdb"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
 )
@@ -31,13 +30,8 @@ var attributeSizes = map[string]int{"none": 0, "16KiB": 16<<10 - len(`{"text":""
 // BenchmarkReadSession reads sessions over HTTP, without attributes and with the maximum. The bare handlers only
 // read and send as many bytes, from memory or Redis; "bare commands" sends the Redis commands for reading a session.
 func BenchmarkReadSession(b *testing.B) {
-	inRedis := newParts(b)
-	hot, err := redisdb.Open(b.Context(), redisdb.Options{URL: testdb.Redis(b), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(hot.Close)
-	inRedis.hot = redis.New(hot, "test-"+ident.New(), clock.System)
+	inRedis, hot := newParts(b), openRedis(b)
+	inRedis.hot = redisHot(hot)
 	servers := map[string]*server{"memory": newServer(b), "Redis": serve(b, inRedis)}
 	for size, n := range attributeSizes {
 		for name, s := range servers {
@@ -95,11 +89,7 @@ func sessionCommands(hot backend.Hot, id guest.ID, body []byte) func(context.Con
 // BenchmarkHotSize measures the memory of hot state in Redis per session with preferences, and per recently viewed
 // property. BenchmarkMillionSessions measures sessions in this process.
 func BenchmarkHotSize(b *testing.B) {
-	db, err := redisdb.Open(b.Context(), redisdb.Options{URL: testdb.Redis(b), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(db.Close)
+	db := openRedis(b)
 	redisBytes := func() (n float64) {
 		err := db.RunWithin(b.Context(), "info", 10*time.Second, func(ctx context.Context, c rueidis.Client) error {
 			info, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()

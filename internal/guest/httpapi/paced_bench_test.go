@@ -15,11 +15,9 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/db/redisdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest/bots"
 	"holdfast/internal/guest/postgres"
-	"holdfast/internal/guest/redis"
 	guestsqlite "holdfast/internal/guest/sqlite"
 	"holdfast/internal/ident"
 	"holdfast/internal/inbox"
@@ -103,12 +101,7 @@ func BenchmarkGuests(b *testing.B) {
 					p.store = postgres.New(opened.Postgres(b, pgdb.Options{URL: testdb.DurablePostgres(b).URL()}, postgres.Migrations), nil)
 				}
 				if hot == "redis" {
-					db, err := redisdb.Open(b.Context(), redisdb.Options{URL: testdb.Redis(b), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
-					if err != nil {
-						b.Fatal(err)
-					}
-					b.Cleanup(db.Close)
-					p.hot = redis.New(db, "test-"+ident.New(), clock.System)
+					p.hot = redisHot(openRedis(b))
 				}
 				s := newBenchServer(b, p, 200)
 				b.Run("read a session", func(b *testing.B) { paced(b, s.read) })
@@ -157,24 +150,22 @@ func BenchmarkTableSize(b *testing.B) {
 	config := bots.DefaultConfig()
 	config.SampleHumans, config.CadenceWeight, config.SessionsWeight, config.HeadersWeight, config.HistoryWeight = 1, 0.2, 0.1, 0.1, 0.05 // refuse none
 	measure := func(b *testing.B, p parts) {
-		p.bots = &config
-		s := newBenchServer(b, p, max(1, b.N/10))
-		for i := range b.N {
-			err := s.addWish(i)
-			if err == nil {
-				var m minted
-				if m, err = s.mint(i); err == nil {
-					err = s.consume(m)
-				}
-			}
-			if err == nil {
-				_, err = s.tenants.Receive(b.Context(), inbox.Event{
-					Source: "/tenants", ID: ident.New(), Type: "tenant.reinstated.v1", Time: time.Now(), Body: fmt.Appendf(nil, `{"tenantId":%q}`, s.nth(i)),
-				})
-			}
+		must := func(err error) {
 			if err != nil {
 				b.Fatal(err)
 			}
+		}
+		p.bots = &config
+		s := newBenchServer(b, p, max(1, b.N/10))
+		for i := range b.N {
+			must(s.addWish(i))
+			m, err := s.mint(i)
+			must(err)
+			must(s.consume(m))
+			_, err = s.tenants.Receive(b.Context(), inbox.Event{
+				Source: "/tenants", ID: ident.New(), Type: "tenant.reinstated.v1", Time: time.Now(), Body: fmt.Appendf(nil, `{"tenantId":%q}`, s.nth(i)),
+			})
+			must(err)
 		}
 		b.ReportMetric(0, "ns/op")
 	}

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/postgres"
 	"holdfast/internal/guest/redis"
 	"holdfast/internal/ident"
@@ -53,6 +54,20 @@ func onEngines(t *testing.T, profile *guest.Profile, test func(*testing.T, *serv
 	})
 }
 
+// openRedis connects to the tests' Redis server.
+func openRedis(t testing.TB) *redisdb.DB {
+	t.Helper()
+	db, err := redisdb.Open(t.Context(), redisdb.Options{URL: testdb.Redis(t), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+// redisHot returns empty hot state: its keys start with a new prefix.
+func redisHot(db *redisdb.DB) backend.Hot { return redis.New(db, "test-"+ident.New(), clock.System) }
+
 // onParts is onEngines with a function that changes each server's parts and returns the test.
 func onParts(t *testing.T, prepare func(testing.TB, *parts) func(*testing.T, *server)) {
 	t.Run("sqlite and memory", func(t *testing.T) {
@@ -65,12 +80,7 @@ func onParts(t *testing.T, prepare func(testing.TB, *parts) func(*testing.T, *se
 		t.Parallel()
 		p := newParts(t)
 		p.store = postgres.New(opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations), nil)
-		hot, err := redisdb.Open(t.Context(), redisdb.Options{URL: testdb.Redis(t), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(hot.Close)
-		p.hot = redis.New(hot, "test-"+ident.New(), clock.System)
+		p.hot = redisHot(openRedis(t))
 		test := prepare(t, &p)
 		test(t, serve(t, p))
 	})
