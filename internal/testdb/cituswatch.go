@@ -18,9 +18,12 @@ import (
 // CitusWatch is a proxy to a Citus coordinator that records the servers' messages to each other.
 type CitusWatch struct {
 	URL string // through the proxy
+	// Arrived receives a value after new messages: one value for any number of messages.
+	Arrived <-chan struct{}
 
-	mu   sync.Mutex
-	sent []CitusMessage
+	arrived chan<- struct{}
+	mu      sync.Mutex
+	sent    []CitusMessage
 }
 
 // CitusMessage is a statement that a server sent to another.
@@ -49,7 +52,8 @@ func WatchCitus(t testing.TB, url string) *CitusWatch {
 	query.Del("host")
 	query.Set("sslmode", "disable") // the proxy reads the messages
 	through.RawQuery = query.Encode()
-	w := &CitusWatch{URL: through.String()}
+	arrived := make(chan struct{}, 1)
+	w := &CitusWatch{URL: through.String(), Arrived: arrived, arrived: arrived}
 	go func() {
 		for {
 			client, err := l.Accept()
@@ -111,6 +115,10 @@ func (w *CitusWatch) forward(client io.Writer, server io.Reader) error {
 				w.mu.Lock()
 				w.sent = append(w.sent, CitusMessage{to, n.Message})
 				w.mu.Unlock()
+				select {
+				case w.arrived <- struct{}{}:
+				default: // the test has not received the previous value
+				}
 			}
 		}
 		if _, err := client.Write(slices.Concat(head, body)); err != nil {
