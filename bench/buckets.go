@@ -98,8 +98,10 @@ func (w *s3Load) newKey() string {
 	return fmt.Sprintf("%s/put/%02x/%012d", s3Objects, n*0x9e3779b97f4a7c15>>56, n)
 }
 
-// readKey returns the path of the i-th object that GETs read; deletedKey of an object that caller c deletes.
+// readKey returns the path of the i-th object that GETs read, with size bytes.
 func readKey(size, i int) string { return fmt.Sprintf("%s/get/%d/%06d", s3Objects, size, i) }
+
+// deletedKey returns the path of the i-th object that caller c deletes in a round. Each round creates it again.
 func deletedKey(c, i int) string { return fmt.Sprintf("%s/delete/%02x/%06d", s3Objects, c, i) }
 
 // listKey returns the i-th key of the listed bucket, in one of 100 folders. Keys ascend with i.
@@ -107,6 +109,8 @@ func (w *s3Load) listKey(i int) string {
 	return fmt.Sprintf("%02d/%s", i/(w.size.listKeys/s3Groups), id(i))
 }
 
+// operations returns PUTs of new objects, GETs and lists of the objects from fill, DELETEs of objects that each round
+// creates, and mixed works. The limit of streams does without rows, because the files take nearly all of the time.
 func (w *s3Load) operations() []operation {
 	streams := onBoth(goal{ratio: 0.8})
 	put := func(size int) do {
@@ -264,6 +268,8 @@ type mixed struct {
 	put   chan string // keys of objects that the work put, to delete
 }
 
+// newMixed returns a mixed work's state; size is in bytes. The server and its limit each need their own, because a state
+// remembers the objects that were put there.
 func (w *s3Load) newMixed(size int) *mixed {
 	return &mixed{size: size, reads: w.mixedReads(size), put: make(chan string, 1000)}
 }

@@ -64,7 +64,9 @@ func (r objectRows) one(lite, postgres, path string) stmt {
 	return sql(lite, r.owner, r.objects, strings.TrimPrefix(path, s3Objects+"/")).want(1)
 }
 
-func (r objectRows) get(path string) stmt    { return r.one(bucketsGet, pgGetObject, path) }
+// get reads a row with its body. The row must exist, also for delete.
+func (r objectRows) get(path string) stmt { return r.one(bucketsGet, pgGetObject, path) }
+
 func (r objectRows) delete(path string) stmt { return r.one(bucketsDelete, pgDeleteObject, path) }
 
 // list reads n rows from this key on. n = 1 only reads the key, to find the next folder.
@@ -140,6 +142,7 @@ func newFiles(w *s3Load, dir string) (*files, error) {
 	return f, nil
 }
 
+// source returns the path of the file that copies of this size, in bytes, are made from.
 func (f *files) source(size int) string { return filepath.Join(f.dir, fmt.Sprint("source-", size)) }
 
 // copy copies a file of this size; durable: synced, renamed, and its folder synced.

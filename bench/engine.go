@@ -69,6 +69,7 @@ func onPostgres(ctx context.Context, url string, fn func(*pgx.Conn) error) error
 	return errors.Join(fn(conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
+// execPostgres runs a statement without arguments on its own connection.
 func execPostgres(ctx context.Context, url, sql string) error {
 	return onPostgres(ctx, url, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, sql)

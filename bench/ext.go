@@ -198,6 +198,7 @@ func extOwner(n int) (tenant, install string) {
 	return extTenant + number, extInstall + number
 }
 
+// owner signs the install's token itself. The token allows reading and writing all namespaces for a day.
 func (extLoad) owner(s *server, n int) (credentials, error) {
 	tenant, install := extOwner(n)
 	access := map[string]string{}
@@ -212,6 +213,8 @@ func (extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
+// operations returns a client's works. Works that write wait for the relay, so their CPU
+// time includes publishing the audit events. The limit only stores events.
 func (extLoad) operations() (all []operation) {
 	for _, work := range extWorks() {
 		op := operation{
@@ -226,6 +229,7 @@ func (extLoad) operations() (all []operation) {
 	return all
 }
 
+// fill registers a schema for one namespace, and puts extKeys records into every namespace.
 func (extLoad) fill(ctx context.Context, _ *server, installs []credentials) error {
 	return fillEach(ctx, installs, func(ctx context.Context, c *caller) error {
 		const schemas = "/namespaces/" + extSchemaNamespace + "/schemas"

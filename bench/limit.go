@@ -51,6 +51,7 @@ func (s *stmt) bind(number func(cell) int64) []any {
 	return args
 }
 
+// check returns an error if a statement touched another number of rows than it must.
 func (s *stmt) check(rows int) error {
 	if s.rows >= 0 && rows != s.rows {
 		return fmt.Errorf("%d rows, want %d, for %s", rows, s.rows, s.sql)
@@ -61,6 +62,7 @@ func (s *stmt) check(rows int) error {
 // tx is the least work for an operation: the reads, and then the writes, of a transaction.
 type tx struct{ reads, writes []stmt }
 
+// read returns a transaction that only reads; write returns a transaction that only writes.
 func read(all ...stmt) tx { return tx{reads: all} }
 
 func write(all ...stmt) tx { return tx{writes: all} }
@@ -112,8 +114,10 @@ func (l *load) copy(ctx context.Context, s *server, owners int) (b *bare, err er
 	return b, nil
 }
 
+// checkpoint keeps the engine's checkpoints out of the next measurement, as on the server's side.
 func (b *bare) checkpoint(ctx context.Context) error { return b.engine.checkpoint(ctx, b.file) }
 
+// close also deletes the copy's folder. On PostgreSQL the copied database remains until its server is removed.
 func (b *bare) close() error { return errors.Join(b.database.close(), os.RemoveAll(b.dir)) }
 
 // anyOwner returns an owner's number, from 1. A caller gets its last connection again. Varying owners make its cache similar
@@ -146,6 +150,7 @@ func (b *bare) window(ctx context.Context, of *operation, callers int, d time.Du
 // liteFile is a SQLite file with only the group-commit writer.
 type liteFile struct{ db *sqlitedb.DB }
 
+// copyLite copies a server's file, while the server runs, to a new file, and opens the copy like the server.
 func copyLite(ctx context.Context, from, to string) (database, error) {
 	if err := withFile(from, func(c *sqlite.Conn) error { return query(c, `VACUUM INTO ?`, nil, to) }); err != nil {
 		return nil, err
@@ -217,6 +222,8 @@ func (s *stmt) onSQLite(c *sqlite.Conn, got [][]value) (last []value, err error)
 // pgPool are connections of pgx, without the server's turns and retries.
 type pgPool struct{ *pgxpool.Pool }
 
+// copyPostgres copies the server's database to the database bare, which must not exist, and connects to it. It stops the
+// server and starts it again. ANALYZE gives the copy the statistics for its plans.
 func copyPostgres(ctx context.Context, s *server, connections int32) (database, error) {
 	at := func(database string) string {
 		return strings.Replace(s.engine.postgres.URL(), "@/postgres?", "@/"+database+"?", 1)

@@ -155,6 +155,7 @@ func (o *options) eachWork(all []operation, fn func(op *operation, connections i
 	return nil
 }
 
+// loadTable says how long operations are measured, which depends on whether they have a goal.
 func loadTable(o *options, out io.Writer) *table {
 	window, runs := o.brief()
 	fmt.Fprintf(out, "%v windows, median of %d; operations without a goal: %v, %d.\n\n", o.window, o.runs, window, runs)

@@ -86,6 +86,8 @@ func measureAll(ctx context.Context) error {
 	return run(ctx, &o, os.Stdout)
 }
 
+// parse also writes options.command for the document, without flags that do not affect the measurement, and with
+// placeholders for a peer's address and secret.
 func parse(args []string) (options, error) {
 	var connections, names, engineNames, pids string
 	sizes := full

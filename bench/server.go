@@ -248,6 +248,7 @@ func (s *server) peak() (sum int64, err error) {
 // spent is the CPU time of the server and of its engine.
 type spent struct{ server, engine worked }
 
+// spent returns the CPU time since the processes started.
 func (s *server) spent() (spent, error) {
 	own, err := cpu(s.pids()...)
 	theirs, other := s.engine.cpu()

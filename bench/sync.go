@@ -38,6 +38,7 @@ type syncLoad struct {
 	limited atomic.Int64 // the users of the limit's batches follow this number
 }
 
+// newSync returns the work with this run's own secret; a peer needs its own.
 func newSync(n *size) *syncLoad { return &syncLoad{size: n, secret: ownSecret} }
 
 // owner signs the user's token itself, so that neither Holdfast nor a peer needs an accounts server.
@@ -49,6 +50,8 @@ func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	return credentials{Endpoint: c.Endpoint, sign: sign, retries: w.retries}, err
 }
 
+// operations returns PUTs, POSTs and GETs of the records from fill, and batches of new users. A limit's caller c writes as
+// user 1+c, like the server's c-th connection.
 func (w *syncLoad) operations() []operation {
 	post := func(method, path string, body []byte) func(context.Context, *caller, int) error {
 		return func(ctx context.Context, c *caller, _ int) error {
@@ -146,6 +149,7 @@ func (w *syncLoad) newLimitUsers(ctx context.Context, b *bare, callers int) erro
 	return b.checkpoint(ctx)
 }
 
+// limitUser returns the user whose batch a caller of the limit fills in this round.
 func (w *syncLoad) limitUser(caller int) int64 { return w.limited.Load() + int64(caller) }
 
 // stage appends records to the caller's open batch, or opens one.
@@ -175,6 +179,7 @@ func getRecords(ctx context.Context, c *caller, collection string, records int) 
 // syncRecords are the numbers of a user's records by collection.
 var syncRecords = map[string]int{putCollection: putRecords, postCollection: postRecords, listCollection: listRecords}
 
+// fill stores 500-byte records in each user's collections.
 func (w *syncLoad) fill(ctx context.Context, _ *server, users []credentials) error {
 	return fillEach(ctx, users, func(ctx context.Context, c *caller) error {
 		for collection, n := range syncRecords {
@@ -188,9 +193,10 @@ func (w *syncLoad) fill(ctx context.Context, _ *server, users []credentials) err
 	})
 }
 
-// id returns the ID of the i-th record, with 12 digits like those of Firefox's IDs; ids returns n of them.
+// id returns the ID of the i-th record, with 12 characters, as many as in Firefox's IDs.
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
+// ids returns n IDs from the from-th record on.
 func ids(from, n int) []string {
 	all := make([]string, n)
 	for i := range all {

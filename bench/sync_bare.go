@@ -62,9 +62,13 @@ const (
 
 // syncRows are the statements of an engine.
 type syncRows interface {
+	// put overwrites the user's record with this number in putCollection.
 	put(user int64, record int) tx
+	// post overwrites postRecords records of a collection.
 	post(user, coll int64) tx
+	// list reads a whole collection, which must contain this number of records.
 	list(user, coll int64, records int) tx
+	// info reads the times of the user's collections.
 	info(user int64) tx
 	// stage adds records to a user's only batch, which the first call opens. commit moves all records to the collection.
 	stage(user int64, from, n int) tx

@@ -53,6 +53,7 @@ func (t *table) row(cells ...any) {
 	fmt.Fprintln(t.out, "|")
 }
 
+// text returns a cell as in the table; see the types of cells.
 func text(cell any) string {
 	switch v := cell.(type) {
 	case int:
