@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -230,20 +229,10 @@ func noticedStory(t *testing.T) story {
 	}
 }
 
-func freeListener(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func acmeStory(t *testing.T) story {
 	s := newWalkedServer(t)
-	listen := freeListener(t)
-	authority := acmetest.Start(t, listen, freeListener(t), uint64((90 * 24 * time.Hour).Seconds()))
+	listen := testdb.FreeAddress(t)
+	authority := acmetest.Start(t, listen, testdb.FreeAddress(t), uint64((90 * 24 * time.Hour).Seconds()))
 	start := func(domain string) {
 		s.start("SERVER__DOMAIN="+domain, "SERVER__LISTEN="+listen, "SERVER__HTTP_LISTEN=", "SERVER__ACME_DIRECTORY="+authority.Directory, "SERVER__ACME_ROOT_FILE="+authority.RootFile)
 	}
@@ -748,7 +737,7 @@ func redisStory(t *testing.T) story {
 			s.must(err)
 			return strings.Contains(string(text), "\nholdfast_guest_redis_up 0") && s.shows("WRONG guest hot state: ")()
 		},
-		fail:    func() { hot("redis://" + freeListener(t)) },
+		fail:    func() { hot("redis://" + testdb.FreeAddress(t)) },
 		succeed: func() { hot(url) },
 		turnOff: func() { s.start("GUEST__ENABLED=true") },
 	}

@@ -66,8 +66,8 @@ func TestACMEChallenges(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, name, days90)
 			if byHTTP {
-				w.options.HTTPListen = freeAddress(t)
-				w.authority = acmetest.Start(t, freeAddress(t), w.options.HTTPListen, days90)
+				w.options.HTTPListen = testdb.FreeAddress(t)
+				w.authority = acmetest.Start(t, testdb.FreeAddress(t), w.options.HTTPListen, days90)
 				w.options.Directory, w.options.RootFile = w.authority.Directory, w.authority.RootFile
 			}
 			a, err := OpenACME(w.options)

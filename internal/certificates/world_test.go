@@ -16,16 +16,6 @@ import (
 	"holdfast/internal/testdb/acmetest"
 )
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // world is a server with a certificate from a CA. Clients trust only that CA.
 type world struct {
 	t         *testing.T
@@ -41,9 +31,9 @@ func newWorld(t *testing.T, domain string, validity uint64) *world {
 	w := &world{t: t, record: &syncRecord{}}
 	w.options = ACMEOptions{
 		Options: w.record.options(time.Now), Domain: domain, Data: t.TempDir(), Email: "operator@example.org",
-		Listen: freeAddress(t), renewEvery: 100 * time.Millisecond,
+		Listen: testdb.FreeAddress(t), renewEvery: 100 * time.Millisecond,
 	}
-	w.authority = acmetest.Start(t, w.options.Listen, freeAddress(t), validity)
+	w.authority = acmetest.Start(t, w.options.Listen, testdb.FreeAddress(t), validity)
 	w.options.Directory, w.options.RootFile = w.authority.Directory, w.authority.RootFile
 	return w
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"testing"
 )
 
 var ports sync.Map // tried by FreePort
@@ -27,4 +28,14 @@ func FreePort() (string, error) {
 		all = errors.Join(all, err)
 	}
 	return "", all
+}
+
+// FreeAddress is FreePort for a test. Until somebody listens there, connections are refused.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	address, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/internal/workload/buckets"
 )
 
@@ -46,7 +47,7 @@ func otherServer(t *testing.T, name, bucket string, command func(program, addres
 	if len(found) == 0 {
 		Absentf(t, name, "no bin/%s-*: run make bench-peers-s3", name)
 	}
-	b := Bucket{FreePort(t), bucket, otherKey, otherKey}
+	b := Bucket{testdb.FreeAddress(t), bucket, otherKey, otherKey}
 	cmd := command(found[0], b.Address, t.TempDir())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

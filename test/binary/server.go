@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"holdfast/internal/testdb"
 )
 
 // Server is a running `holdfast serve`.
@@ -181,15 +179,6 @@ func (s *Server) AwaitOutput(re string) []string {
 func (s *Server) Internal() string {
 	s.t.Helper()
 	return s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
-}
-
-func FreePort(t *testing.T) string {
-	t.Helper()
-	address, err := testdb.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 // Get sends an anonymous GET to the main listener.

@@ -196,7 +196,7 @@ func click(t *testing.T, site string) {
 
 // express tests the Express example: the page, the cart in a browser, and the checkout.
 func express(t *testing.T, c *typescript) {
-	address := binary.FreePort(t)
+	address := testdb.FreeAddress(t)
 	shop := startShop(t, "HOLDFAST_GUEST__HANDOFF_URL=http://"+address+"/paid?token={token}", "HOLDFAST_GUEST__HANDOFF_ALGORITHM=ed25519",
 		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1")
 	example := installExample(t, c, "express")
@@ -245,7 +245,7 @@ func TestNextJS(t *testing.T) {
 	next := filepath.Join(example.dir, "node_modules", "next", "dist", "bin", "next")
 	node := binary.Program(t, "node")
 	example.must(t, node, next, "build")
-	_, port, _ := strings.Cut(binary.FreePort(t), ":")
+	_, port, _ := strings.Cut(testdb.FreeAddress(t), ":")
 	site := example.start(t, node, next, "start", "--hostname", "127.0.0.1", "--port", port)
 	if _, to := buy(t, site); to.Host != "checkout.example" {
 		t.Errorf("sent to %s", to)

@@ -149,7 +149,7 @@ func TestBucketsBackup(t *testing.T) {
 			if nodes != nil {
 				testdb.CheckOnly(t, "one node has shown most of it")
 			}
-			data, dir, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)
+			data, dir, listen := t.TempDir(), t.TempDir(), testdb.FreeAddress(t)
 			vars := []string{
 				"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__GARBAGE_AFTER=0s",
 				"HOLDFAST_BUCKETS__SWEEP_INTERVAL=10ms", "HOLDFAST_BUCKETS__INLINE=0",
@@ -199,7 +199,7 @@ func TestBucketsBackup(t *testing.T) {
 // TestBucketsBackupLacks checks the messages about bodies that are missing from a backup.
 func TestBucketsBackupLacks(t *testing.T) {
 	t.Parallel()
-	data, dir, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)
+	data, dir, listen := t.TempDir(), t.TempDir(), testdb.FreeAddress(t)
 	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__INLINE=0"}
 	s := binary.Start(t, data, vars...)
 	c := newS3(t, s, "http://"+listen)

@@ -71,7 +71,7 @@ type damaged struct {
 func newDamaged(t *testing.T) *damaged {
 	t.Helper()
 	d := &damaged{t: t, disk: filepath.Join(t.TempDir(), "east"), bodies: map[string][]byte{}, files: map[string][]byte{}}
-	listen := binary.FreePort(t)
+	listen := testdb.FreeAddress(t)
 	d.vars = []string{
 		"HOLDFAST_BUCKETS__LISTEN=" + listen,
 		// With accounts, check would send a request to the internet.

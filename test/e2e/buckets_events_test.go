@@ -131,7 +131,7 @@ func eventsSurviveKills(t *testing.T, vars ...string) {
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	data := t.TempDir()
-	vars = append(vars, "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t), "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL="+server.URL, "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	vars = append(vars, "HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t), "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL="+server.URL, "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	s := binary.Start(t, data, vars...)
 	c := s.S3(t)
 	must := func(method, target, body string) {

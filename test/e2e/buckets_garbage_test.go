@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -21,7 +22,7 @@ import (
 // that it skips.
 func TestSweepSaysWhy(t *testing.T) {
 	t.Parallel()
-	data, listen := t.TempDir(), binary.FreePort(t)
+	data, listen := t.TempDir(), testdb.FreeAddress(t)
 	s := binary.Start(t, data, "HOLDFAST_BUCKETS__LISTEN="+listen)
 	c := newS3(t, s, "http://"+listen)
 	c.want(http.StatusOK, http.MethodPut, "/box", nil)
@@ -80,7 +81,7 @@ func allFiles(t *testing.T, dir string, keep func(name string) bool) (all []stri
 // later remove bodies without a row. A server that stops normally removes its registration.
 func TestLeftoversOfKill(t *testing.T) {
 	t.Parallel()
-	data, listen := t.TempDir(), binary.FreePort(t)
+	data, listen := t.TempDir(), testdb.FreeAddress(t)
 	nodes := filepath.Join(data, "buckets")
 	vars := []string{"HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=1m"}
 	s := binary.Start(t, data, vars...)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -22,7 +23,7 @@ import (
 // connection usable or close it.
 func TestBucketsHostile(t *testing.T) {
 	t.Parallel()
-	listen := binary.FreePort(t)
+	listen := testdb.FreeAddress(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen)
 	c := newS3(t, s, "http://"+listen)
 	c.want(http.StatusOK, http.MethodPut, "/photos", nil)

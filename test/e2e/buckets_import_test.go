@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
@@ -38,7 +39,7 @@ func newImportTest(t *testing.T, source s3, proxy http.Handler, environ ...strin
 		t.Cleanup(front.Close)
 		endpoint = front.URL
 	}
-	listen := binary.FreePort(t)
+	listen := testdb.FreeAddress(t)
 	server := binary.LaunchFlags(t, []string{"--migrate"}, t.TempDir(), append(environ, "HOLDFAST_BUCKETS__LISTEN="+listen)...)
 	server.Await("/readyz", http.StatusOK)
 	vars := append(slices.Clone(server.Env), "AWS_ACCESS_KEY_ID="+source.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+source.Secret)
@@ -47,7 +48,7 @@ func newImportTest(t *testing.T, source s3, proxy http.Handler, environ ...strin
 
 func holdfastSource(t *testing.T) s3 {
 	t.Helper()
-	listen := binary.FreePort(t)
+	listen := testdb.FreeAddress(t)
 	return newS3(t, binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen), "http://"+listen)
 }
 

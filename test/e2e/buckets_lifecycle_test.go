@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
 // TestLifecycle checks that a sweep applies lifecycle rules, and that commands show and run them.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
-	data, listen := t.TempDir(), binary.FreePort(t)
+	data, listen := t.TempDir(), testdb.FreeAddress(t)
 	vars := []string{"HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__SWEEP_INTERVAL=0"}
 	s := binary.Start(t, data, vars...)
 	c := newS3(t, s, "http://"+listen)

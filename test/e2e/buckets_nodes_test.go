@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -81,7 +82,7 @@ func damage(t *testing.T, files []string) {
 // others. All objects stay readable.
 func TestBucketsNodes(t *testing.T) {
 	t.Parallel()
-	data, disks, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)
+	data, disks, listen := t.TempDir(), t.TempDir(), testdb.FreeAddress(t)
 	s := binary.Start(t, data, "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+listen)
 	c := newS3(t, s, "http://"+listen)
 	c.want(http.StatusOK, http.MethodPut, "/box", nil)
@@ -160,7 +161,7 @@ func TestBucketsNodes(t *testing.T) {
 // up copies without a place only if the operator agrees.
 func TestBucketsDrainOfTwo(t *testing.T) {
 	t.Parallel()
-	data, listen := t.TempDir(), binary.FreePort(t)
+	data, listen := t.TempDir(), testdb.FreeAddress(t)
 	s := binary.Start(t, data, "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+listen)
 	c := newS3(t, s, "http://"+listen)
 	c.want(http.StatusOK, http.MethodPut, "/box", nil)

@@ -12,13 +12,14 @@ import (
 	"syscall"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
 func TestBucketsQuota(t *testing.T) {
 	t.Parallel()
-	listen := binary.FreePort(t)
+	listen := testdb.FreeAddress(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+listen)
 	c := newS3(t, s, "http://"+listen)
 	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
@@ -50,7 +51,7 @@ func TestBucketsQuota(t *testing.T) {
 // account.
 func TestBucketsConfiguredKeys(t *testing.T) {
 	t.Parallel()
-	data, listen, dir := t.TempDir(), binary.FreePort(t), t.TempDir()
+	data, listen, dir := t.TempDir(), testdb.FreeAddress(t), t.TempDir()
 	secret := filepath.Join(dir, "secret")
 	if err := os.WriteFile(secret, []byte("the-secret-of-a-file\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func killChild(t *testing.T, s *binary.Server) {
 // TestBucketsCheck checks that check and the metrics report storage nodes, garbage and access keys.
 func TestBucketsCheck(t *testing.T) {
 	t.Parallel()
-	data, listen := t.TempDir(), binary.FreePort(t)
+	data, listen := t.TempDir(), testdb.FreeAddress(t)
 	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_TOKENSERVER__ENABLED=false"}
 	s := binary.Start(t, data, vars...)
 	c := newS3(t, s, "http://"+listen)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 	"holdfast/test/chromium"
 )
@@ -18,7 +19,7 @@ func TestBucketsPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a browser: run without -short")
 	}
-	listen := binary.FreePort(t)
+	listen := testdb.FreeAddress(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen)
 	c := newS3(t, s, "http://"+listen)
 	c.want(http.StatusOK, http.MethodPut, "/photos", nil)

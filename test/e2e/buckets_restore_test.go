@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestRestoreObjects(t *testing.T) {
 	t.Parallel()
 	identity, public := binary.Key(t)
-	dir, listen := t.TempDir(), binary.FreePort(t)
+	dir, listen := t.TempDir(), testdb.FreeAddress(t)
 	replica, backups, folder := "file://"+dir+"/replica", "file://"+dir+"/backups", dir+"/backup"
 	vars := []string{
 		"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__INLINE=0",

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/internal/workload"
 	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
@@ -38,7 +39,7 @@ func (c s3) want(status int, method, path string, body []byte) []byte {
 // storage node.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
-	data, listen := t.TempDir(), binary.FreePort(t)
+	data, listen := t.TempDir(), testdb.FreeAddress(t)
 	vars := []string{"HOLDFAST_BUCKETS__LISTEN=" + listen}
 	s := binary.Start(t, data, vars...)
 	c := newS3(t, s, "http://"+listen)
@@ -76,7 +77,7 @@ func TestBuckets(t *testing.T) {
 // TestBucketsNative uses the native API with the command's tokens, for an account and for garbage collection.
 func TestBucketsNative(t *testing.T) {
 	t.Parallel()
-	listen := binary.FreePort(t)
+	listen := testdb.FreeAddress(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+listen, "HOLDFAST_BUCKETS__GARBAGE_AFTER=0s", "HOLDFAST_BUCKETS__SWEEP_INTERVAL=0s")
 	c := newS3(t, s, "http://"+listen)
 	do := func(token string, want int, method, path, body string) string {

@@ -15,7 +15,7 @@ import (
 // TestBucketsHTTP2 sends several large bodies at once over the same HTTP/2 connection.
 func TestBucketsHTTP2(t *testing.T) {
 	t.Parallel()
-	listen := binary.FreePort(t)
+	listen := testdb.FreeAddress(t)
 	cert, key, client := binary.Certificate(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen, "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key)
 	c := newS3(t, s, "https://"+listen)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -20,7 +21,7 @@ import (
 func checked(t *testing.T, data string) []string {
 	t.Helper()
 	return binary.Environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL,
-		"HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t), "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
+		"HOLDFAST_SERVER__LISTEN="+testdb.FreeAddress(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+testdb.FreeAddress(t), "HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t))
 }
 
 // wrong requires that check fails with one line about what, which contains all parts and a fix.
@@ -115,7 +116,7 @@ func TestCheckListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = other.Close() })
-	taken, free := other.Addr().String(), binary.FreePort(t)
+	taken, free := other.Addr().String(), testdb.FreeAddress(t)
 	for setting, fix := range map[string]string{
 		"server.listen": "", "server.admin_listen": "", "server.internal_listen": "", "buckets.listen": ", or set buckets.enabled = false",
 	} {
@@ -358,7 +359,7 @@ func TestCheckWhileServing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			vars = append(vars, accounts, "HOLDFAST_SERVER__INTERNAL_LISTEN="+binary.FreePort(t))
+			vars = append(vars, accounts, "HOLDFAST_SERVER__INTERNAL_LISTEN="+testdb.FreeAddress(t))
 			s := binary.Start(t, t.TempDir(), vars...)
 			r := binary.Run(t, s.Env, "check")
 			right(t, r)
@@ -386,8 +387,8 @@ func TestCheckWhileServing(t *testing.T) {
 			}
 			refused(t, other, "server.listen", "in use by another program")
 
-			elsewhere := append(slices.Clip(s.Env), "HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t),
-				"HOLDFAST_SERVER__INTERNAL_LISTEN=", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
+			elsewhere := append(slices.Clip(s.Env), "HOLDFAST_SERVER__LISTEN="+testdb.FreeAddress(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+testdb.FreeAddress(t),
+				"HOLDFAST_SERVER__INTERNAL_LISTEN=", "HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t))
 			r = binary.Run(t, elsewhere, "check")
 			if right(t, r, "that listens on none of these addresses"); strings.Contains(binary.Run(t, s.Env, "check").Stdout, "that listens on none") {
 				t.Error("check warns about the running server itself")

@@ -45,7 +45,7 @@ func domainClient(t *testing.T, roots *x509.CertPool) *http.Client {
 func TestDomain(t *testing.T) {
 	t.Parallel()
 	const domain = "sync.example.org"
-	main, plain, s3, admin := binary.FreePort(t), binary.FreePort(t), binary.FreePort(t), binary.FreePort(t)
+	main, plain, s3, admin := testdb.FreeAddress(t), testdb.FreeAddress(t), testdb.FreeAddress(t), testdb.FreeAddress(t)
 	authority := acmetest.Start(t, main, plain, 24*3600)
 	_, mainPort, err := net.SplitHostPort(main)
 	if err != nil {
@@ -109,15 +109,15 @@ func TestDomain(t *testing.T) {
 func TestDomainAdmin(t *testing.T) {
 	t.Parallel()
 	const domain = "sync.none" // does not resolve to this machine
-	main, plain := binary.FreePort(t), binary.FreePort(t)
+	main, plain := testdb.FreeAddress(t), testdb.FreeAddress(t)
 	authority := acmetest.Start(t, main, plain, 24*3600)
-	_, adminPort, err := net.SplitHostPort(binary.FreePort(t))
+	_, adminPort, err := net.SplitHostPort(testdb.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_SERVER__DOMAIN="+domain, "HOLDFAST_SERVER__LISTEN="+main, "HOLDFAST_SERVER__HTTP_LISTEN="+plain,
 		"HOLDFAST_SERVER__ACME_DIRECTORY="+authority.Directory, "HOLDFAST_SERVER__ACME_ROOT_FILE="+authority.RootFile,
-		"HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN=:"+adminPort)
+		"HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t), "HOLDFAST_SERVER__ADMIN_LISTEN=:"+adminPort)
 	ctx, stop := context.WithCancel(t.Context())
 	server := exec.CommandContext(ctx, binary.Path(), "serve")
 	server.Env = env

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -178,7 +179,7 @@ const (
 // connections, goes on answering, and its memory stays bounded.
 func TestHTTP2Floods(t *testing.T) {
 	t.Parallel()
-	s3, internal := binary.FreePort(t), binary.FreePort(t)
+	s3, internal := testdb.FreeAddress(t), testdb.FreeAddress(t)
 	cert, key, client := binary.Certificate(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+s3, "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_LOG__LEVEL=error",
 		fmt.Sprint("HOLDFAST_SERVER__REQUEST_MEMORY=", floodBudget), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -19,7 +20,7 @@ import (
 // gets an answer at once, and the log names the mistake.
 func TestTLSMismatch(t *testing.T) {
 	t.Parallel()
-	settings := []string{"HOLDFAST_SERVER__INTERNAL_LISTEN=" + binary.FreePort(t), "HOLDFAST_BUCKETS__LISTEN=" + binary.FreePort(t)}
+	settings := []string{"HOLDFAST_SERVER__INTERNAL_LISTEN=" + testdb.FreeAddress(t), "HOLDFAST_BUCKETS__LISTEN=" + testdb.FreeAddress(t)}
 	listeners := func(s *binary.Server) (all []string) {
 		for _, setting := range settings {
 			_, address, _ := strings.Cut(setting, "=")
@@ -66,7 +67,7 @@ func TestTLSMismatch(t *testing.T) {
 // TestMalformedPaths checks that a malformed path gets an error in the service's format, on every listener.
 func TestMalformedPaths(t *testing.T) {
 	t.Parallel()
-	internal := binary.FreePort(t)
+	internal := testdb.FreeAddress(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal)
 	clients, admin := strings.TrimPrefix(s.URL, "http://"), strings.TrimPrefix(s.Admin, "http://")
 	const (

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -51,14 +52,14 @@ func TestCheck(t *testing.T) {
 	fxa := newAccounts(t)
 	data := t.TempDir()
 	base := binary.Environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL,
-		"HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t))
+		"HOLDFAST_SERVER__LISTEN="+testdb.FreeAddress(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+testdb.FreeAddress(t))
 	if r := binary.Run(t, base, "check"); r.Status != 0 || strings.Contains(r.Stdout, "WRONG") {
 		t.Errorf("before the first start: %d\n%s", r.Status, r.Stdout)
 	}
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 0 {
 		t.Errorf("check left %v, %v", entries, err)
 	}
-	closed := binary.FreePort(t)
+	closed := testdb.FreeAddress(t)
 	// Before the first sign-in, an unreachable accounts server is only a warning.
 	right(t, binary.Run(t, append(slices.Clip(base), "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://"+closed), "check"), "accounts server", "no sign-ins yet", "let the server reach it")
 	for _, tc := range []struct{ name, variable, says, mend string }{

@@ -21,7 +21,7 @@ import (
 // another object for a known one, miss a change, or make an object from a half upload.
 func TestClientsOfARestoredServer(t *testing.T) {
 	t.Parallel()
-	vars := guestVars("HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t), "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false", "HOLDFAST_GUEST__RATE_LIMITS=false")
+	vars := guestVars("HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t), "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false", "HOLDFAST_GUEST__RATE_LIMITS=false")
 	hook := newRestoredHook(t)
 	vars = append(vars, hook.vars()...)
 	s := binary.Start(t, filepath.Join(t.TempDir(), "data"), vars...)
@@ -308,7 +308,7 @@ func TestFinishRestore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fxa := newAccounts(t)
-			vars := guestVars(append(databases(), "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t), "HOLDFAST_BUCKETS__INLINE=0",
+			vars := guestVars(append(databases(), "HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t), "HOLDFAST_BUCKETS__INLINE=0",
 				"HOLDFAST_GUEST__RATE_LIMITS=false", "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)...)
 			data := filepath.Join(t.TempDir(), "data")
 			binary.Migrate(t, data, vars...)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -20,7 +21,7 @@ func TestDeleteDuringWrites(t *testing.T) {
 	for name, away := range map[string]bool{"the node is there": false, "the node is away": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fxa, listen, data := newAccounts(t), binary.FreePort(t), t.TempDir()
+			fxa, listen, data := newAccounts(t), testdb.FreeAddress(t), t.TempDir()
 			shared := []string{"SYNC_MASTER_SECRET=shared", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_LOG__ACCESS=false"}
 			onNode := append([]string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_SERVER__LISTEN=" + listen}, shared...)
 			node := binary.Start(t, data, onNode...)

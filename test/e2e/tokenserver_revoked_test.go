@@ -57,7 +57,7 @@ func TestRevokedTokens(t *testing.T) {
 // data over HTTP, and the other refuses its tokens.
 func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	t.Parallel()
-	fxa, url, listen := newAccounts(t), testdb.PostgresDatabase(t), binary.FreePort(t)
+	fxa, url, listen := newAccounts(t), testdb.PostgresDatabase(t), testdb.FreeAddress(t)
 	migrated := func(vars ...string) *binary.Server {
 		s := binary.Launch(t, t.TempDir(), append(vars, "SYNC_MASTER_SECRET=shared", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_LOG__ACCESS=false")...)
 		s.Verb("migrate")

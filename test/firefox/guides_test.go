@@ -1,7 +1,6 @@
 package firefox
 
 import (
-	"net"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -72,7 +71,7 @@ func TestAutoConfig(t *testing.T) {
 	if out, err := commands.CombinedOutput(); err != nil {
 		t.Fatalf("the certificates: %v\n%s", err, out)
 	}
-	port := binary.FreePort(t)
+	port := testdb.FreeAddress(t)
 	folder := installed(t, program(t))
 	for name, content := range map[string]string{
 		"defaults/pref/autoconfig.js": js[0],
@@ -147,14 +146,7 @@ func TestTroubleshooting(t *testing.T) {
 	text := guide(t, "troubleshooting.md")
 	b, fxa := startSingleBrowser(t, program(t))
 	b.do(t, "usualLogs")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := "http://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed := "http://" + testdb.FreeAddress(t)
 	start := func(settings ...string) *binary.Server {
 		return binary.Start(t, t.TempDir(), append([]string{"SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL=" + fxa}, settings...)...)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/spannertest"
 	"holdfast/test/binary"
 )
@@ -91,7 +92,7 @@ func scrape(t *testing.T) string {
 	cert, key, client := binary.Certificate(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_REPLICA__URL=file://"+t.TempDir(),
 		"HOLDFAST_BACKUP__URL=file://"+t.TempDir()+"/backups", "HOLDFAST_BACKUP__SCHEDULE=24h", "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key,
-		"HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=10ms", "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t),
+		"HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=10ms", "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t),
 		"HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL=http://127.0.0.1:1/")
 	s.Verb("backup", t.TempDir()+"/backup")
 	c := s.Token(1)

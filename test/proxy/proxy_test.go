@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -135,7 +136,7 @@ func startNginx(t *testing.T, g guide, upstream, cert, key string, edit func(str
 	t.Helper()
 	path := binary.Program(t, "nginx")
 	for range attempts {
-		dir, address := t.TempDir(), binary.FreePort(t)
+		dir, address := t.TempDir(), testdb.FreeAddress(t)
 		site := edit(replace(t, g.block(t, "nginx"),
 			"listen 443 ", "listen "+address+" ",
 			"/etc/letsencrypt/live/"+g.host+"/fullchain.pem", cert,
@@ -178,7 +179,7 @@ func runCaddy(t *testing.T, site string, env ...string) string {
 	t.Helper()
 	path := binary.Program(t, "caddy")
 	for range attempts {
-		dir, address := t.TempDir(), binary.FreePort(t)
+		dir, address := t.TempDir(), testdb.FreeAddress(t)
 		_, port, _ := net.SplitHostPort(address)
 		global := fmt.Sprintf("{\n\tadmin off\n\tauto_https disable_redirects\n\thttps_port %s\n\tstorage file_system %s\n}\n", port, dir)
 		file := filepath.Join(dir, "Caddyfile")
@@ -197,7 +198,7 @@ func startApache(t *testing.T, g guide, upstream, cert, key string, edit func(st
 	t.Helper()
 	path := binary.Program(t, "apache2")
 	for range attempts {
-		dir, address := t.TempDir(), binary.FreePort(t)
+		dir, address := t.TempDir(), testdb.FreeAddress(t)
 		site := edit(replace(t, g.block(t, "apache"),
 			"<VirtualHost *:443>", "<VirtualHost "+address+">",
 			"/etc/letsencrypt/live/"+g.host+"/fullchain.pem", cert,
@@ -226,7 +227,7 @@ func startTraefik(t *testing.T, g guide, upstream, cert, key string, edit func(s
 	t.Helper()
 	path := binary.Program(t, "traefik")
 	for range attempts {
-		dir, address := t.TempDir(), binary.FreePort(t)
+		dir, address := t.TempDir(), testdb.FreeAddress(t)
 		site := filepath.Join(dir, "holdfast.yml")
 		write(t, filepath.Join(dir, "traefik.yml"), replace(t, g.block(t, "yaml"),
 			`":443"`, `"`+address+`"`, "/etc/traefik/holdfast.yml", site))

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/internal/workload/sync"
 	"holdfast/test/binary"
 )
@@ -498,7 +499,7 @@ func TestAbort(t *testing.T) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
-		vars := []string{"HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync", "HOLDFAST_SERVER__LISTEN=" + binary.FreePort(t)}
+		vars := []string{"HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync", "HOLDFAST_SERVER__LISTEN=" + testdb.FreeAddress(t)}
 		s := p.build(t, "https://example.org/sync", nil, vars...)
 		c := s.user(1)
 		s.want(t, c, http.StatusOK, "PUT", "/storage/col/x", `{"payload":"x"}`)

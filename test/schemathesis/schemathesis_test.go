@@ -56,7 +56,7 @@ func TestDescriptionOfBuckets(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "the tests of the client and of the listener check the same answers against the description")
 	st := program(t)
-	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t))
 	bearer := strings.TrimSpace(s.Verb("buckets", "tokens", "create", "main", "--gc"))
 	const bucket = "/buckets/v1/accounts/main/buckets/photos"
 	send(t, bearer, http.MethodPut, s.URL+bucket, "")
@@ -104,7 +104,7 @@ func TestDescriptionOfStores(t *testing.T) {
 	for _, service := range []string{"buckets", "extstorage"} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_TOKEN="+admin, "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
+			s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_TOKEN="+admin, "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t))
 			if service == "buckets" {
 				bearer := strings.TrimSpace(s.Verb("buckets", "tokens", "create", "main"))
 				send(t, bearer, http.MethodPut, s.URL+"/buckets/v1/accounts/main/buckets/photos", "")

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"holdfast/internal/errcode"
+	"holdfast/internal/testdb"
 )
 
 // counting counts attempts, and answers them with answer.
@@ -80,7 +81,7 @@ func TestMistakes(t *testing.T) {
 		"no common TLS version": {"https://" + start(true, func(s *httptest.Server) {
 			s.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
 		}), "compare its TLS versions"},
-		"nothing listens": {"http://" + closedPort(t), "nothing listens at the address"},
+		"nothing listens": {"http://" + testdb.FreeAddress(t), "nothing listens at the address"},
 	} {
 		attempts, err := listFrom(t, c.endpoint, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || attempts != 1 {
@@ -226,15 +227,4 @@ func (b *begun) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return b.Conn.Read(p)
-}
-
-// closedPort returns an address where nothing listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

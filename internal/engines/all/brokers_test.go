@@ -20,14 +20,6 @@ import (
 // brokers are this release's.
 var brokers = engines.List(all.Engines()).Brokers()
 
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	suite.Must(t, "Listen", err)
-	suite.Must(t, "Close", l.Close())
-	return l.Addr().String()
-}
-
 func check(t *testing.T, setting, says, wrong string) {
 	t.Helper()
 	got, err := brokers.Check(t.Context(), setting)
@@ -55,7 +47,7 @@ func TestCheckWebhook(t *testing.T) {
 		check(t, hook.URL+"/events?key=secret", hook.URL+"/events", wrong)
 		hook.Close()
 	}
-	check(t, "http://user:secret@"+closedPort(t)+"/events", "", "connection refused")
+	check(t, "http://user:secret@"+testdb.FreeAddress(t)+"/events", "", "connection refused")
 }
 
 func TestCheckSilence(t *testing.T) {
@@ -89,7 +81,7 @@ func TestCheckBrokers(t *testing.T) {
 		check(t, setting, setting, "")
 		check(t, setting+"/subscribed", setting+"/subscribed", "")
 		check(t, setting+"/other", setting+"/other: the server will create it", "")
-		check(t, "nats://user:secret@"+closedPort(t)+"/"+id, "", "no servers available")
+		check(t, "nats://user:secret@"+testdb.FreeAddress(t)+"/"+id, "", "no servers available")
 	})
 	t.Run("pubsub", func(t *testing.T) {
 		t.Parallel()
