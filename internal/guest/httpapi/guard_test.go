@@ -206,6 +206,22 @@ func TestTags(t *testing.T) {
 	})
 }
 
+// TestTagOfSpelledTenant checks that the tag of an entry does not depend on how the request spells the tenant.
+func TestTagOfSpelledTenant(t *testing.T) {
+	t.Parallel()
+	inShops(t, func(t *testing.T, s *server) {
+		b := s.begin()
+		body := `{"itemId":"sku-1","tenantId":"` + spelledTenant(t) + `"}`
+		for _, status := range []int{201, 200} {
+			a := b.want(status, http.MethodPost, "/wishlist", body, spelledTenant(t))
+			view := parse[struct{ Etag string }](t, a.body)
+			if tag := b.tagAt("/wishlist/sku-1"); view.Etag != tag || a.header.Get("Etag") != tag {
+				t.Errorf("the entry has the tag %s, and %s in its answer %s", tag, a.header.Get("Etag"), a.body)
+			}
+		}
+	})
+}
+
 func TestAddQuantities(t *testing.T) {
 	t.Parallel()
 	inShops(t, func(t *testing.T, s *server) {

@@ -264,17 +264,23 @@ func removeWithoutKey(t *testing.T, s *server) {
 	b.want(200, http.MethodGet, "/wishlist", "", s.item()) // not executed again
 }
 
+// spelledTenant returns the tenant as tnt_ and a ULID.
+func spelledTenant(t *testing.T) string {
+	t.Helper()
+	var bits ulid.ULID
+	if _, err := hex.Decode(bits[:], []byte(strings.ReplaceAll(tenant, "-", ""))); err != nil {
+		t.Fatal(err)
+	}
+	return "tnt_" + bits.String()
+}
+
 // TestTenantSpelling checks that an answer repeats a tenant spelled as tnt_ and a ULID. It means the same tenant
 // as the UUID.
 func TestTenantSpelling(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	b := s.begin()
-	var bits ulid.ULID
-	if _, err := hex.Decode(bits[:], []byte(strings.ReplaceAll(tenant, "-", ""))); err != nil {
-		t.Fatal(err)
-	}
-	spelled := "tnt_" + bits.String()
+	spelled := spelledTenant(t)
 	entry := `{"tenantId":"` + spelled + `","propertyId":"` + property + `","source":"list"}`
 	b.want(201, http.MethodPost, "/wishlist", entry, `"tenantId":"`+spelled+`"`)
 	b.want(200, http.MethodPost, "/wishlist", wish(property), `"tenantId":"`+tenant+`"`)

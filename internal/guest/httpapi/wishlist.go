@@ -41,12 +41,12 @@ type itemView struct {
 	Etag     string    `json:"etag"` // as in If-Match
 }
 
-// viewOf chooses the view.
-func (x *exchange) viewOf(w guest.Wish) any {
+// viewOf returns an entry's view. tenant is its tenant as the answer spells it; see spelled.
+func (x *exchange) viewOf(w guest.Wish, tenant string) any {
 	if x.Guests.Profile().IsHotel() {
-		return wishView{w.ID, w.Tenant, w.Item, w.Source, w.Note, w.Added}
+		return wishView{w.ID, tenant, w.Item, w.Source, w.Note, w.Added}
 	}
-	return itemView{w.ID, w.Tenant, w.Item, w.Quantity, w.Source, w.Note, w.Added, quoted(w.Tag())}
+	return itemView{w.ID, tenant, w.Item, w.Quantity, w.Source, w.Note, w.Added, quoted(w.Tag())}
 }
 
 // quoted returns an entity tag as in the header ETag.
@@ -117,9 +117,7 @@ func (x *exchange) addWish() error {
 		if added {
 			status = http.StatusCreated
 		}
-		shown := r.Wish
-		shown.Tenant = spelled(r.Wish.Tenant, w.Tenant)
-		a, err := jsonAnswer(status, x.viewOf(shown))
+		a, err := jsonAnswer(status, x.viewOf(r.Wish, spelled(r.Wish.Tenant, w.Tenant)))
 		x.tag(&a, r.Wish)
 		if added {
 			a.Location = prefix + "wishlist/" + url.PathEscape(r.Wish.Item)
@@ -136,7 +134,7 @@ func (x *exchange) changeWish() error {
 	}
 	o, err := x.Guests.ChangeWish(x.ctx(), x.mutation, c)
 	return reply(x, o, err, func(r guest.ChangedWish) (answer, error) {
-		a, err := jsonAnswer(http.StatusOK, x.viewOf(r.Wish))
+		a, err := jsonAnswer(http.StatusOK, x.viewOf(r.Wish, r.Wish.Tenant))
 		x.tag(&a, r.Wish)
 		return a, err
 	})
@@ -158,7 +156,7 @@ func (x *exchange) getWish() error {
 	if err != nil {
 		return err
 	}
-	return x.sendTagged(w.Tag(), x.viewOf(w))
+	return x.sendTagged(w.Tag(), x.viewOf(w, w.Tenant))
 }
 
 // sendTagged answers with a view, or 304 if the client already knows this entity tag.
@@ -272,7 +270,7 @@ func (x *exchange) listWishes() error {
 		page.NextCursor = &next
 	}
 	for _, w := range all {
-		page.Items = append(page.Items, x.viewOf(w))
+		page.Items = append(page.Items, x.viewOf(w, w.Tenant))
 	}
 	if x.tagged() {
 		return x.sendTagged(tag, page)
