@@ -59,7 +59,12 @@ func (w *Wish) Tag() string {
 
 // ListTag returns a wishlist's entity tag, which every change to its entries changes. live is the whole list, in
 // Store.Wishes order. An empty list has a tag, too: every session has a list.
-func ListTag(live []Wish) string { return tagOf(append([]Wish{}, live...)) } // nil is the same list as an empty slice
+func ListTag(live []Wish) string {
+	if live == nil {
+		live = []Wish{} // the same list, but JSON has null for nil
+	}
+	return tagOf(live)
+}
 
 // tagOf hashes a value. Equal content means equal tags: if a change was undone, the client need not decide again.
 func tagOf(value any) string {

@@ -80,21 +80,12 @@ func (s *Service) FindSessions(ctx context.Context, prefix string, limit int) ([
 
 // Wishes is Store.Wishes, from the mirror if it is filled.
 func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]Wish, error) {
-	all, err := s.allWishes(ctx, id)
-	return pageOf(all, after, limit), err
+	all, err := s.AllWishes(ctx, id)
+	return PageOf(all, after, limit), err
 }
 
-// TaggedWishes is Wishes with the whole list's entity tag.
-func (s *Service) TaggedWishes(ctx context.Context, id ID, after *Wish, limit int) (page []Wish, tag string, err error) {
-	all, err := s.allWishes(ctx, id)
-	if err != nil {
-		return nil, "", err
-	}
-	return pageOf(all, after, limit), ListTag(all), nil
-}
-
-// pageOf returns up to limit wishes after a position in the whole list.
-func pageOf(all []Wish, after *Wish, limit int) []Wish {
+// PageOf returns up to limit wishes after a position in the whole list; nil is the start.
+func PageOf(all []Wish, after *Wish, limit int) []Wish {
 	first := 0
 	for after != nil && first < len(all) && !follows(all[first], *after) {
 		first++
@@ -108,7 +99,7 @@ func (s *Service) Wish(ctx context.Context, id ID, item string) (Wish, error) {
 	if !ok {
 		return Wish{}, ErrNoWish
 	}
-	all, err := s.allWishes(ctx, id)
+	all, err := s.AllWishes(ctx, id)
 	if err != nil {
 		return Wish{}, err
 	}
@@ -127,9 +118,9 @@ func follows(w, other Wish) bool {
 	return w.Added.Before(other.Added)
 }
 
-// allWishes reads the whole wishlist from the mirror, or from the database, and then fills the mirror if it got the
-// lease.
-func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
+// AllWishes reads the whole wishlist, in Store.Wishes order, from the mirror, or from the database, and then fills the
+// mirror if it got the lease.
+func (s *Service) AllWishes(ctx context.Context, id ID) ([]Wish, error) {
 	if !s.mirrors.trusts(id) {
 		return s.opts.Store.Wishes(ctx, id, nil, MaxWishes)
 	}

@@ -22,12 +22,9 @@ func (x *exchange) getAttributes() error {
 	if err != nil {
 		return err
 	}
-	if tags != nil && tags.MatchesWeak(a.Tag()) {
-		x.out.Header().Set("Etag", entityTag(a))
-		x.out.WriteHeader(http.StatusNotModified)
-		return nil
+	if !x.notModified(tags, a.Tag()) {
+		x.sendAttributes(a)
 	}
-	x.sendAttributes(a)
 	return nil
 }
 
@@ -48,12 +45,9 @@ func (x *exchange) patchAttributes() error {
 	return nil
 }
 
-// entityTag returns the attributes' ETag, with quotes.
-func entityTag(a guest.Attributes) string { return `"` + a.Tag() + `"` }
-
 // sendAttributes answers with all attributes and their ETag.
 func (x *exchange) sendAttributes(a guest.Attributes) {
-	x.out.Header().Set("Etag", entityTag(a))
+	x.out.Header().Set("Etag", quoted(a.Tag()))
 	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: append([]byte(a.Object()), '\n')})
 }
 

@@ -337,15 +337,12 @@ func (x *exchange) sendPublic(a answer) error {
 	h := x.out.Header()
 	sum := sha256.Sum256(a.Body)
 	tag := base64.RawURLEncoding.EncodeToString(sum[:12])
-	h.Set("Etag", `"`+tag+`"`)
 	for _, private := range []string{"Set-Cookie", "X-Session-Token", "RateLimit", "RateLimit-Policy"} {
 		h.Del(private)
 	}
-	if known != nil && known.MatchesWeak(tag) {
-		x.out.WriteHeader(http.StatusNotModified)
-		return nil
+	if !x.notModified(known, tag) {
+		send(x.out, a)
 	}
-	send(x.out, a)
 	return nil
 }
 

@@ -42,9 +42,9 @@ func (x *exchange) linkAgain(token string) error {
 		err = guest.ErrOtherUser
 	}
 	if err == nil && !x.mutation.Guard.IsZero() {
-		var tag string
-		if _, tag, err = x.Guests.TaggedWishes(x.ctx(), x.session, nil, 0); err == nil {
-			err = x.mutation.Guard.Check(tag)
+		var all []guest.Wish
+		if all, err = x.Guests.AllWishes(x.ctx(), x.session); err == nil {
+			err = x.mutation.Guard.Check(guest.ListTag(all))
 		}
 	}
 	return reply(x, guest.Once[guest.Linked]{}, err, func(guest.Linked) (answer, error) { return jsonAnswer(http.StatusOK, linkView{}) })

@@ -156,27 +156,22 @@ func (x *exchange) getWish() error {
 	if err != nil {
 		return err
 	}
-	return x.sendTagged(w.Tag(), x.viewOf(w, w.Tenant))
+	known, err := web.ParseEntityTags(x.in.Header, "If-None-Match")
+	if err != nil || x.notModified(known, w.Tag()) {
+		return err
+	}
+	return x.sendJSON(http.StatusOK, x.viewOf(w, w.Tenant))
 }
 
-// sendTagged answers with a view, or 304 if the client already knows this entity tag.
-func (x *exchange) sendTagged(tag string, view any) error {
-	known, err := web.ParseEntityTags(x.in.Header, "If-None-Match")
-	if err != nil {
-		return err
+// notModified sets the answer's entity tag. If the client already knows it, by its If-None-Match header, notModified answers
+// with 304 and returns true.
+func (x *exchange) notModified(known *web.EntityTags, tag string) bool {
+	x.out.Header().Set("Etag", quoted(tag))
+	if known == nil || !known.MatchesWeak(tag) {
+		return false
 	}
-	if known != nil && known.MatchesWeak(tag) {
-		x.out.Header().Set("Etag", quoted(tag))
-		x.out.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	a, err := jsonAnswer(http.StatusOK, view)
-	if err != nil {
-		return err
-	}
-	a.Etag = quoted(tag)
-	send(x.out, a)
-	return nil
+	x.out.WriteHeader(http.StatusNotModified)
+	return true
 }
 
 // guard reads a change's conditions.
@@ -254,12 +249,19 @@ func (x *exchange) listWishes() error {
 	if after != nil {
 		last = &guest.Wish{ID: after.ID, Added: after.At}
 	}
-	all, tag := []guest.Wish(nil), guest.ListTag(nil)
+	var all []guest.Wish
 	if x.session != "" {
-		if all, tag, err = x.Guests.TaggedWishes(x.ctx(), x.session, last, limit+1); err != nil {
+		if all, err = x.Guests.AllWishes(x.ctx(), x.session); err != nil {
 			return err
 		}
 	}
+	if x.tagged() {
+		known, err := web.ParseEntityTags(x.in.Header, "If-None-Match")
+		if err != nil || x.notModified(known, guest.ListTag(all)) {
+			return err
+		}
+	}
+	all = guest.PageOf(all, last, limit+1)
 	page := struct {
 		Items      []any   `json:"items"`
 		NextCursor *string `json:"nextCursor"`
@@ -271,9 +273,6 @@ func (x *exchange) listWishes() error {
 	}
 	for _, w := range all {
 		page.Items = append(page.Items, x.viewOf(w, w.Tenant))
-	}
-	if x.tagged() {
-		return x.sendTagged(tag, page)
 	}
 	return x.sendJSON(http.StatusOK, page)
 }
