@@ -37,7 +37,7 @@ func (m *Mint) Claim(named []Named, now time.Time) (c Claim, err error) {
 			c.Keep = &n
 			continue
 		}
-		e, err := VoidedEvent(m.Profile, n.Handoff, VoidReplaced, now)
+		e, err := voidedEvent(m.Profile, n.Handoff, VoidReplaced, now)
 		if err != nil {
 			return Claim{}, err
 		}
@@ -76,8 +76,20 @@ const (
 // VoidReasons lists all reasons.
 var VoidReasons = []VoidReason{VoidReplaced, VoidSignIn}
 
-// VoidedEvent returns the event for a voided handoff with a payload.
-func VoidedEvent(p *guest.Profile, h Handoff, why VoidReason, now time.Time) (guest.Event, error) {
+// SignInEvents returns the events for open handoffs with a payload that a sign-in voided.
+func SignInEvents(p *guest.Profile, voided []Handoff, now time.Time) (all []guest.Event, err error) {
+	for _, h := range voided {
+		e, err := voidedEvent(p, h, VoidSignIn, now)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// voidedEvent returns the event for a voided handoff with a payload.
+func voidedEvent(p *guest.Profile, h Handoff, why VoidReason, now time.Time) (guest.Event, error) {
 	payload, err := json.Marshal(struct {
 		HandoffID guest.ID   `json:"handoffId"`
 		SessionID guest.ID   `json:"sessionId"`

@@ -227,16 +227,11 @@ func (t *tx) voidOpen(p *guest.Profile) error {
 	if err != nil {
 		return err
 	}
-	for _, h := range voided {
-		e, err := handoffs.VoidedEvent(p, h, handoffs.VoidSignIn, t.now)
-		if err != nil {
-			return err
-		}
-		if err := t.append(e); err != nil {
-			return err
-		}
+	events, err := handoffs.SignInEvents(p, voided, t.now)
+	if err != nil {
+		return err
 	}
-	return nil
+	return t.append(events...)
 }
 
 // minted holds the parameters for a new handoff.
