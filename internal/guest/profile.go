@@ -104,14 +104,8 @@ func (p *Profile) maxQuantity() int {
 	return p.MaxQuantity
 }
 
-// checkQuantity returns FieldErrors for a quantity outside the profile's range.
-func (p *Profile) checkQuantity(n int) error { return p.checkRange(n, "quantity") }
-
-// checkMost returns FieldErrors for a request's limit outside the profile's range.
-func (p *Profile) checkMost(n int) error { return p.checkRange(n, "max") }
-
-// checkRange returns FieldErrors for a member outside the profile's quantity range.
-func (p *Profile) checkRange(n int, member string) error {
+// checkQuantity returns FieldErrors for a member outside the profile's quantity range.
+func (p *Profile) checkQuantity(n int, member string) error {
 	maximum := p.maxQuantity()
 	if n < min(maximum, 1) || n > maximum {
 		return BadMember(fmt.Sprintf("expected 1 to %d", maximum), member)

@@ -114,12 +114,12 @@ func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish, most int) (o 
 	if err := CheckNote(w.Note); err != nil {
 		return o, err
 	}
-	if err := m.Profile.checkQuantity(w.Quantity); err != nil {
+	if err := m.Profile.checkQuantity(w.Quantity, "quantity"); err != nil {
 		return o, err
 	}
 	if most == 0 {
 		most = m.Profile.maxQuantity()
-	} else if err := m.Profile.checkMost(most); err != nil {
+	} else if err := m.Profile.checkQuantity(most, "max"); err != nil {
 		return o, err
 	}
 	w.ID = NewID(WishPrefix, s.opts.Clock())
@@ -142,7 +142,7 @@ func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o O
 		}
 	}
 	if c.Quantity != 0 {
-		if err := m.Profile.checkQuantity(c.Quantity); err != nil {
+		if err := m.Profile.checkQuantity(c.Quantity, "quantity"); err != nil {
 			return o, err
 		}
 	}

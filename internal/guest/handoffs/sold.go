@@ -89,14 +89,15 @@ func checkSold(p *guest.Profile, items []guest.SoldItem) ([]guest.SoldItem, erro
 	}
 	all, seen := slices.Clone(items), map[string]bool{}
 	for i, item := range items {
+		at := "items/" + strconv.Itoa(i)
 		id, valid := p.ParseItem(item.Item)
 		switch {
 		case !valid:
-			return nil, guest.BadMember(p.ExpectedItem(), "items/"+strconv.Itoa(i)+"/"+p.Member())
+			return nil, guest.BadMember(p.ExpectedItem(), at+"/"+p.Member())
 		case seen[id]:
-			return nil, guest.BadMember("expected each item once", "items/"+strconv.Itoa(i))
+			return nil, guest.BadMember("expected each item once", at)
 		case item.Quantity < 0 || item.Quantity > maxSold:
-			return nil, guest.BadMember(fmt.Sprintf("expected 1 to %d", maxSold), "items/"+strconv.Itoa(i)+"/quantity")
+			return nil, guest.BadMember(fmt.Sprintf("expected 1 to %d", maxSold), at+"/quantity")
 		}
 		seen[id], all[i].Item = true, id
 	}
