@@ -187,7 +187,8 @@ type RemovedWish struct {
 	Removed bool `json:"removed"` // false if no entry was live
 }
 
-// Decide returns the result, or *ChangedError if the guard does not hold for the entry. If the entry was removed, the store marks it as removed at now and stores the event.
+// Decide returns the result, or *ChangedError if the guard does not hold for the entry. If the entry was removed, the
+// store marks it as removed at now and stores the event.
 func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, e Event, err error) {
 	if err := r.Guard.Check(existing.Tag()); err != nil {
 		return removed, e, err

@@ -86,7 +86,8 @@ func TestGuards(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(guardedRoutes)) {
 			route := guardedRoutes[name]
 			method, _, _ := strings.Cut(name, " ")
-			for guard, c := range map[string]struct{ holds, without bool }{
+			// whether the guard holds for an entry that exists (lists always do), and for a missing entry
+			for guard, c := range map[string]struct{ exists, missing bool }{
 				"": {true, true}, "If-Match: TAG": {true, false}, `If-Match: "stale", TAG`: {true, false}, "If-Match: *": {true, false}, `If-Match: "stale"`: {false, false},
 				"If-Match: W/TAG": {false, false}, "If-None-Match: *": {false, true}, "If-None-Match: TAG": {false, true}, "If-None-Match: W/TAG": {false, true}, `If-None-Match: "stale"`: {true, true},
 			} {
@@ -94,9 +95,9 @@ func TestGuards(t *testing.T) {
 					if !exists && !route.entry {
 						continue
 					}
-					holds := c.holds
+					holds := c.exists
 					if !exists {
-						holds = c.without
+						holds = c.missing
 					}
 					s.testGuard(name, guard, exists, holds)
 				}

@@ -185,6 +185,8 @@ func (h *Hot) Restore(states []guest.HotState) {
 	}
 }
 
+// restore adds a state unless it is known, expired, or not valid JSON. Its life is limited because the clock may have been
+// set back.
 func (h *Hot) restore(state *guest.HotState) {
 	wall := h.watch.clock()
 	i := item{key: string(state.ID), class: sessions, life: state.Expires.Sub(wall)}

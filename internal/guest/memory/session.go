@@ -150,6 +150,7 @@ func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
 	return nil
 }
 
+// searchSize returns a search's approximate size in bytes.
 func searchSize(s *guest.Search) int { return 200 + len(s.Query) }
 
 // Search implements guest.HotSessions.

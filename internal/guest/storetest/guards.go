@@ -117,20 +117,19 @@ func guards(_ *testing.T, u *user) {
 	u.ring()
 	for _, s := range guardedSteps() {
 		for name, c := range map[string]struct {
-			missing bool
 			guard   func(tag string) guest.Guard
-			holds   bool // if there is an entry; lists always exist
-			without bool // if there is none
+			holds   bool // the guard holds for a list, and for an entry that exists
+			missing bool // the guard holds for a missing entry
 		}{
-			"no guard":          {guard: func(string) guest.Guard { return guest.Guard{} }, holds: true, without: true},
+			"no guard":          {guard: func(string) guest.Guard { return guest.Guard{} }, holds: true, missing: true},
 			"right":             {guard: func(tag string) guest.Guard { return guest.Guard{Match: oneTag(tag)} }, holds: true},
 			"one is right":      {guard: func(tag string) guest.Guard { return guest.Guard{Match: oneTag("stale", tag)} }, holds: true},
 			"any":               {guard: func(string) guest.Guard { return guest.Guard{Match: anyTag} }, holds: true},
 			"stale":             {guard: func(string) guest.Guard { return guest.Guard{Match: oneTag("stale")} }},
 			"none":              {guard: func(string) guest.Guard { return guest.Guard{Match: oneTag()} }},
-			"not any":           {guard: func(string) guest.Guard { return guest.Guard{NoneMatch: anyTag} }, without: true},
-			"not this":          {guard: func(tag string) guest.Guard { return guest.Guard{NoneMatch: oneTag(tag)} }, without: true},
-			"not another":       {guard: func(string) guest.Guard { return guest.Guard{NoneMatch: oneTag("stale")} }, holds: true, without: true},
+			"not any":           {guard: func(string) guest.Guard { return guest.Guard{NoneMatch: anyTag} }, missing: true},
+			"not this":          {guard: func(tag string) guest.Guard { return guest.Guard{NoneMatch: oneTag(tag)} }, missing: true},
+			"not another":       {guard: func(string) guest.Guard { return guest.Guard{NoneMatch: oneTag("stale")} }, holds: true, missing: true},
 			"right, not any":    {guard: func(tag string) guest.Guard { return guest.Guard{Match: oneTag(tag), NoneMatch: anyTag} }},
 			"right, not others": {guard: func(tag string) guest.Guard { return guest.Guard{Match: oneTag(tag), NoneMatch: oneTag("stale")} }, holds: true},
 		} {
@@ -141,7 +140,7 @@ func guards(_ *testing.T, u *user) {
 				}
 				holds, tag := c.holds, s.tag(one)
 				if !exists && !s.list {
-					holds = c.without
+					holds = c.missing
 				}
 				m := one.mutation()
 				m.Guard = c.guard(tag)
