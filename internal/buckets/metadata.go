@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"slices"
 	"strings"
 
 	"holdfast/internal/errcode"
@@ -40,4 +41,10 @@ func CheckMetadata(contentType string, headers map[string]string) error {
 		return ErrMetadataSize
 	}
 	return nil
+}
+
+// WithoutFraming removes aws-chunked from a Content-Encoding. It describes a body in chunks, not the object.
+func WithoutFraming(encoding string) string {
+	codings := slices.DeleteFunc(strings.Split(encoding, ","), func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
+	return strings.TrimSpace(strings.Join(codings, ","))
 }

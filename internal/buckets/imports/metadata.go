@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"mime"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -47,7 +46,8 @@ func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 			o.Headers[name] = v
 		}
 	}
-	if v := withoutFraming(text(aws.ToString(out.ContentEncoding))); v != "" {
+	// Some servers store aws-chunked with the object.
+	if v := buckets.WithoutFraming(text(aws.ToString(out.ContentEncoding))); v != "" {
 		o.Headers["content-encoding"] = v
 	}
 	for name, value := range out.Metadata {
@@ -103,12 +103,6 @@ func (s *Source) withTags(ctx context.Context, bucket string, from *Listed, o *b
 	o.Tags, err = s.tags(ctx, bucket, from)
 	o.ImportedTags = buckets.TagsSum(o.Tags)
 	return err
-}
-
-// withoutFraming removes aws-chunked, which some servers store with the object.
-func withoutFraming(encoding string) string {
-	parts := slices.DeleteFunc(strings.Split(encoding, ","), func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
-	return strings.TrimSpace(strings.Join(parts, ","))
 }
 
 // text makes a header valid: UTF-8 without control characters.

@@ -67,22 +67,14 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 		return "", nil, errMetadataTooLarge.with(Field{"Size", itoa(size)}, Field{"MaxSizeAllowed", itoa(buckets.MaxUserMetadata)})
 	}
 	if encoding, ok := headers["content-encoding"]; ok {
-		if x.coding.IsChunked() {
-			encoding = withoutFraming(encoding)
+		if x.coding.IsChunked() { // otherwise S3 stores the header as it is (versitygw issue 2400)
+			encoding = buckets.WithoutFraming(encoding)
 		}
 		if headers["content-encoding"] = encoding; encoding == "" {
 			delete(headers, "content-encoding")
 		}
 	}
 	return text(contentType), headers, nil
-}
-
-// withoutFraming removes aws-chunked, which describes a body in chunks and not the object. Without chunks S3 stores
-// the header as it is (versitygw issue 2400).
-func withoutFraming(encoding string) string {
-	parts := strings.Split(encoding, ",")
-	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
-	return strings.TrimSpace(strings.Join(parts, ","))
 }
 
 // text converts Latin-1 header values to UTF-8. It replaces control characters, which only forms can contain, with
