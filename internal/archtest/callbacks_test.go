@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/ast"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -26,11 +25,6 @@ var callbacks = map[string]string{
 // holds locks, or while a SQLite file's only writer waits.
 func TestNoCallbacks(t *testing.T) {
 	t.Parallel()
-	readModule(t)
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
 	folders := []string{"internal/inbox", "internal/outbox"}
 	for _, s := range services {
 		folders = append(folders, "internal/"+s.name)
@@ -38,7 +32,7 @@ func TestNoCallbacks(t *testing.T) {
 			folders = append(folders, path.Join("internal", s.name, part))
 		}
 	}
-	steps, wrong := withCallbacks(readServer(t, os.DirFS(root)), folders, callbacks)
+	steps, wrong := withCallbacks(ownServer(t), folders, callbacks)
 	report(t, wrong)
 	if steps < 200 {
 		t.Errorf("only %d steps found", steps)

@@ -20,7 +20,7 @@ func TestOneServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, inWeb := os.DirFS(root), 0
-	for name := range readServer(t, files) {
+	for name := range ownServer(t) {
 		text, err := fs.ReadFile(files, name)
 		if err != nil {
 			t.Fatal(err)
