@@ -45,7 +45,7 @@ type flooded struct {
 func floodedNeighbours(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	vars = append(vars, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
-		"HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_BUCKETS__LISTEN="+program.FreePort(t))
+		"HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_BUCKETS__LISTEN="+testdb.FreeAddress(t))
 	f := &flooded{t: t, server: program.Launch(t, data, vars...), client: &http.Client{Timeout: harness.Bound, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	t.Cleanup(f.client.CloseIdleConnections)
 	f.server.Verb("migrate")
