@@ -17,8 +17,19 @@ import (
 	"holdfast/client/internal/retry"
 )
 
-// TokenSource returns a bearer token. It is called for each request, so it should cache the token until it expires.
+// TokenSource returns a bearer token. It is called for each request, so it should cache the token until it expires. If
+// the server refuses a token with 401, the source is called again: RefusedToken then returns that token, and another
+// one is sent.
 type TokenSource func(context.Context) (string, error)
+
+type refusedKey struct{}
+
+// RefusedToken returns the token that the server has just refused, or "". A TokenSource with a cache calls it, and then
+// gets a new token.
+func RefusedToken(ctx context.Context) string {
+	token, _ := ctx.Value(refusedKey{}).(string)
+	return token
+}
 
 // StaticToken always returns the same token.
 func StaticToken(token string) TokenSource {
@@ -37,6 +48,9 @@ type Client struct {
 	// MaxWait is the maximum wait before a retry; the default is one minute. If the server asks for a longer wait,
 	// the error is returned.
 	MaxWait time.Duration
+
+	// OnRetry, unless nil, is called when Watch goes on after an error, with the delay until the next request.
+	OnRetry func(err error, wait time.Duration)
 
 	base   string
 	tokens TokenSource
@@ -68,6 +82,8 @@ type call struct {
 	media  string // content type of body; "" for none
 	body   []byte
 
+	stream io.Reader // instead of body; it cannot be sent again
+
 	// safe to repeat after an unknown result
 	idempotent bool
 }
@@ -84,7 +100,7 @@ func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error
 
 // once sends a request a single time.
 func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error) {
-	resp, err := c.open(ctx, r, bytes.NewReader(r.body))
+	resp, err := c.open(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -95,25 +111,44 @@ func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error
 	}
 	if into != nil {
 		if err := json.Unmarshal(text, into); err != nil {
-			return nil, fmt.Errorf("read response: %w", err)
+			// It is cut off or, with a network's login page, for example, not from the server.
+			return nil, &retry.NetworkError{Err: fmt.Errorf("read response: %w", err)}
 		}
 	}
 	return resp.Header, nil
 }
 
 // open sends a request and returns a successful response, whose body the caller closes. Other responses become an
-// *Error.
-func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Response, error) {
+// *Error. After a 401 it sends the request again if there is another token.
+func (c *Client) open(ctx context.Context, r call) (*http.Response, error) {
 	token, err := c.tokens(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("get token: %w", err)
 	}
+	resp, err := c.request(ctx, r, token)
+	refused, ok := errors.AsType[*Error](err)
+	if !ok || refused.Status != http.StatusUnauthorized || r.stream != nil {
+		return resp, err
+	}
+	next, problem := c.tokens(context.WithValue(ctx, refusedKey{}, token))
+	if problem != nil {
+		return nil, fmt.Errorf("get token: %w", problem)
+	}
+	if next == token {
+		return nil, err
+	}
+	return c.request(ctx, r, next)
+}
+
+// request sends a request with a token, like open.
+func (c *Client) request(ctx context.Context, r call, token string) (*http.Response, error) {
 	target := c.base + r.path
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}
-	if r.media == "" {
-		body = nil
+	body := r.stream
+	if body == nil && r.media != "" {
+		body = bytes.NewReader(r.body)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
 	if err != nil {
@@ -143,16 +178,15 @@ func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int)
 	if try >= c.Retries || !limited && !(idempotent && isTransient(err)) {
 		return false
 	}
-	return c.backOff(ctx, try, err)
+	return retry.Wait(ctx, try, asked(err), c.MaxWait)
 }
 
-// backOff waits before a retry. It returns false if ctx ends or the wait would be too long.
-func (c *Client) backOff(ctx context.Context, failed int, err error) bool {
-	var asked time.Duration
+// asked returns the delay that the server asked for, or 0.
+func asked(err error) time.Duration {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		asked = refused.RetryAfter
+		return refused.RetryAfter
 	}
-	return retry.Wait(ctx, failed, asked, c.MaxWait)
+	return 0
 }
 
 // isTransient reports whether the same request may succeed later.

@@ -3,8 +3,6 @@ package ext
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -143,9 +141,8 @@ type ChangesQuery struct {
 	Limit int           // at most 1000; 0 for the server's default, 100
 }
 
-// Changes returns changes, oldest first. If the changes after Since were deleted, the error has the code
-// CHANGES_EXPIRED; then read all records again.
-func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, err error) {
+// changes returns the request for changes.
+func (i Install) changes(q ChangesQuery) call {
 	query := url.Values{"since": {strconv.FormatInt(q.Since, 10)}}
 	if q.Wait > 0 {
 		query.Set("wait", strconv.Itoa(int(q.Wait/time.Second)))
@@ -153,7 +150,13 @@ func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, 
 	if q.Limit > 0 {
 		query.Set("limit", strconv.Itoa(q.Limit))
 	}
-	err = i.get(ctx, "/changes", query, &list)
+	return call{method: http.MethodGet, path: i.path + "/changes", query: query, idempotent: true}
+}
+
+// Changes returns changes, oldest first. If the changes after Since were deleted, the error has the code
+// CHANGES_EXPIRED; then read all records again.
+func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, err error) {
+	_, err = i.client.send(ctx, i.changes(q), &list)
 	return list, err
 }
 
@@ -162,39 +165,4 @@ func (i Install) Latest(ctx context.Context) (int64, error) {
 	var list ChangeList
 	err := i.get(ctx, "/changes", url.Values{"since": {"0"}, "limit": {"0"}}, &list)
 	return list.NextSince, err
-}
-
-// watchWait is shorter than usual proxy timeouts.
-const watchWait = 30 * time.Second
-
-// Watch yields changes after a number until ctx is done. It retries after server and network failures. Other errors,
-// such as CHANGES_EXPIRED and the error of ctx, end it. To continue later, pass the Seq of the last change.
-func (i Install) Watch(ctx context.Context, since int64) iter.Seq2[Change, error] {
-	return func(yield func(Change, error) bool) {
-		for failed := 0; ; {
-			began := time.Now()
-			list, err := i.Changes(ctx, ChangesQuery{Since: since, Wait: watchWait})
-			if err != nil {
-				if ctx.Err() == nil && isTransient(err) && i.client.backOff(ctx, failed, err) {
-					failed++
-					continue
-				}
-				yield(Change{}, errors.Join(err, ctx.Err()))
-				return
-			}
-			if list.NextSince == since && time.Since(began) < watchWait/2 {
-				// The server is shutting down, or too many requests wait.
-				i.client.backOff(ctx, failed, nil)
-				failed++
-				continue
-			}
-			failed = 0
-			for _, change := range list.Changes {
-				if !yield(change, nil) {
-					return
-				}
-			}
-			since = list.NextSince
-		}
-	}
 }

@@ -64,7 +64,7 @@ func (e *export) read(ctx context.Context) error {
 	if e.cursor != "" {
 		query = url.Values{"cursor": {e.cursor}}
 	}
-	resp, err := e.install.client.open(ctx, call{method: http.MethodGet, path: e.install.path + "/export", query: query}, nil)
+	resp, err := e.install.client.open(ctx, call{method: http.MethodGet, path: e.install.path + "/export", query: query})
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (
 		}
 		writer.CloseWithError(err)
 	}()
-	resp, err := i.client.open(ctx, call{method: http.MethodPost, path: i.path + "/import", media: "application/x-ndjson"}, reader)
+	resp, err := i.client.open(ctx, call{method: http.MethodPost, path: i.path + "/import", media: "application/x-ndjson", stream: reader})
 	_ = reader.Close()
 	<-written
 	if err != nil {

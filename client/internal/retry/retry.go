@@ -20,6 +20,12 @@ const (
 	mostPause  = 5 * time.Second
 )
 
+// Limits for the delay of a client that follows changes and never gives up.
+const (
+	leastRest = 250 * time.Millisecond
+	mostRest  = 30 * time.Second
+)
+
 // NetworkError means that there was no response, or only part of one.
 type NetworkError struct{ Err error }
 
@@ -44,21 +50,46 @@ func IsTransient(status int) bool {
 	return false
 }
 
-// After returns the delay that a response asks for, or 0.
+// longestAfter is the longest delay that After returns, so that sums do not overflow.
+const longestAfter = 365 * 24 * time.Hour
+
+// After returns the delay that a response asks for, or 0. Retry-After is a number of seconds or a date (RFC 9110,
+// section 10.2.3).
 func After(resp *http.Response) time.Duration {
-	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	header := resp.Header.Get("Retry-After")
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(time.Until(at), 0), longestAfter)
+	}
+	seconds, err := strconv.Atoi(header)
 	if err != nil || seconds <= 0 {
 		return 0
 	}
-	return time.Duration(seconds) * time.Second
+	return time.Duration(min(seconds, int(longestAfter/time.Second))) * time.Second
 }
 
 // Wait waits as long as the server asks for, but at least a delay that grows with the number of failures. It
 // returns false if ctx is done or the delay would exceed longest.
 func Wait(ctx context.Context, failed int, asked, longest time.Duration) bool {
-	wait := min(leastPause<<min(failed, 10), mostPause)
-	wait = max(wait/2+rand.N(wait/2), asked)
-	if wait > longest || ctx.Err() != nil {
+	wait := max(jitter(leastPause, mostPause, failed), asked)
+	return wait <= longest && Pause(ctx, wait)
+}
+
+// Rest returns the delay of a client that never gives up: as long as the server asks for, and a delay that grows with
+// the number of failures.
+func Rest(failed int, asked time.Duration) time.Duration {
+	return asked + jitter(leastRest, mostRest, failed)
+}
+
+// jitter returns a delay that doubles with each failure up to most. Its random part spreads clients that failed at
+// the same time.
+func jitter(least, most time.Duration, failed int) time.Duration {
+	wait := min(least<<min(failed, 10), most)
+	return wait/2 + rand.N(wait/2)
+}
+
+// Pause waits. It returns false if ctx is done.
+func Pause(ctx context.Context, wait time.Duration) bool {
+	if ctx.Err() != nil {
 		return false
 	}
 	timer := time.NewTimer(wait)

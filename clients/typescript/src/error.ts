@@ -1,3 +1,4 @@
+import { secondsUntil } from "./retry-after.js";
 import type { components } from "./schema.js";
 
 /** The code in an error. Servers may add codes; treat an unknown code by its HTTP status. */
@@ -45,7 +46,6 @@ export class HoldfastError extends Error {
     this.index = detail?.index;
     this.cause = detail?.cause;
     this.requestId = detail?.requestId;
-    const after = response.headers.get("Retry-After") ?? "";
-    this.retryAfter = /^\d+$/.test(after) ? Number(after) : undefined;
+    this.retryAfter = secondsUntil(response.headers.get("Retry-After") ?? "");
   }
 }

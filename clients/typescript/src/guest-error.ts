@@ -1,3 +1,4 @@
+import { secondsUntil } from "./retry-after.js";
 import type { components } from "./guest-schema.js";
 
 type Schemas = components["schemas"];
@@ -37,8 +38,7 @@ export class GuestError extends Error {
     this.handoff = problem?.handoff;
     this.etag = response.headers.get("ETag") ?? undefined;
     this.requestId = problem?.requestId;
-    const after = response.headers.get("Retry-After") ?? "";
-    this.retryAfter = /^\d+$/.test(after) ? Number(after) : undefined;
+    this.retryAfter = secondsUntil(response.headers.get("Retry-After") ?? "");
   }
 }
 

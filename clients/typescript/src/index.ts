@@ -1,9 +1,11 @@
 import { newKey } from "./key.js";
 import { createRaw, type Raw } from "./raw.js";
-import { pause, send } from "./send.js";
+import { follow, type ChangesOptions } from "./feed.js";
+import { send, type Token } from "./send.js";
 import type { components, operations, paths } from "./schema.js";
 
 export { HoldfastError, type ErrorCode, type SchemaFailure } from "./error.js";
+export type { ChangesOptions } from "./feed.js";
 export type { components, operations, paths } from "./schema.js";
 
 type Schemas = components["schemas"];
@@ -40,8 +42,12 @@ export interface ClientOptions {
   baseUrl: string;
   /** The install's UUID. */
   install: string;
-  /** A token, or a function that returns a token. The client calls it before every request, so cache the token until it expires. */
-  token: string | (() => string | Promise<string>);
+  /**
+   * A token, or a function that returns a token. The client calls it before every request, so cache the token until it expires. If the
+   * server refuses the token with 401, the client calls the function again with the refused token, and repeats the request with
+   * another token.
+   */
+  token: Token;
   /** Maximum retries per request; default 3. The README describes retries. */
   retries?: number;
   /** Longest Retry-After, in seconds, that the client waits for; default 60. If it is longer, the client throws the error. */
@@ -119,7 +125,7 @@ export class Client {
   /** A typed client for all paths of the API. It does not send a token, retry or throw. */
   readonly raw: Raw<paths>;
   /** @internal */
-  readonly call: <T>(idempotent: boolean, signal: AbortSignal | undefined, request: Parameters<typeof send>[3]) => Promise<T>;
+  readonly call: <T>(idempotent: boolean, signal: AbortSignal | undefined, request: Parameters<typeof send>[3], retries?: number) => Promise<T>;
   /** @internal */
   readonly install: { install: string };
 
@@ -135,7 +141,7 @@ export class Client {
     this.install = { install };
     // The wrapper calls the global fetch without a receiver, and picks up a later replacement.
     this.raw = createRaw<paths>({ baseUrl, fetch: fetch ?? ((request) => globalThis.fetch(request)), stringify });
-    this.call = (idempotent, signal, request) => send({ token, retries, maxWait, parse }, idempotent, signal, request);
+    this.call = (idempotent, signal, request, most = retries) => send({ token, retries: most, maxWait, parse }, idempotent, signal, request);
   }
 
   /** Returns a client for a namespace. */
@@ -160,43 +166,29 @@ export class Client {
 
   /**
    * Yields pages of changes, in order, in all namespaces that the token may read. After the last change it waits for more, `wait`
-   * seconds in each request; with wait 0 it ends. To continue later, pass the last page's `nextSince` as `since`. If the changes
-   * after `since` have expired, it throws CHANGES_EXPIRED: call `lastChange`, read all records, and continue from that number.
-   * Aborting the signal ends it without an error.
+   * seconds in each request; with wait 0 it ends. It goes on after outages, with growing pauses, until the caller stops it. It
+   * throws only errors that time does not heal; the README lists them. To continue later, pass the last page's `nextSince` as
+   * `since`. If the changes after `since` have expired, or the server was restored from a backup, it throws CHANGES_EXPIRED: call
+   * `lastChange`, read all records, and continue from that number. Aborting the signal ends it without an error.
    */
-  async *changes(options: CallOptions & { since?: number; wait?: number; limit?: number } = {}): AsyncGenerator<ChangeList, void, void> {
+  async *changes(options: ChangesOptions = {}): AsyncGenerator<ChangeList, void, void> {
+    if (options.limit === 0) {
+      throw new RangeError("limit: expected at least 1; use lastChange for the number of the last change");
+    }
+    const request = (since: number, wait: number, limit: number | undefined, signal: AbortSignal | undefined): Promise<ChangeList> => {
+      const query = { since, wait, ...defined({ limit }) };
+      return this.call(
+        true,
+        signal,
+        (headers) => this.raw.GET("/ext/v1/installs/{install}/changes", { params: { path: this.install, query }, ...text(headers, signal) }),
+        wait > 0 ? 0 : undefined, // the feed itself repeats its requests
+      );
+    };
     try {
-      yield* this.watch(options);
+      yield* follow(request, options);
     } catch (e) {
       if (!options.signal?.aborted) {
         throw e;
-      }
-    }
-  }
-
-  private async *watch({ since = 0, wait = 30, limit, signal }: CallOptions & { since?: number; wait?: number; limit?: number } = {}): AsyncGenerator<ChangeList, void, void> {
-    if (limit === 0) {
-      throw new RangeError("limit: expected at least 1; use lastChange for the number of the last change");
-    }
-    since = Number(since); // parse may return another number type
-    for (let idle = 0; ; ) {
-      const query = { since, wait, ...defined({ limit }) };
-      const began = Date.now();
-      const page = await this.call<ChangeList>(true, signal, (headers) =>
-        this.raw.GET("/ext/v1/installs/{install}/changes", { params: { path: this.install, query }, ...text(headers, signal) }),
-      );
-      const next = Number(page.nextSince);
-      if (next !== since) {
-        idle = 0;
-        since = next;
-        yield page;
-      } else if (wait === 0) {
-        return;
-      } else if (Date.now() - began < wait * 500) {
-        // The server is shutting down, or has too many waiting requests.
-        await pause((1 + Math.random()) * 125 * 2 ** Math.min(idle++, 5), signal);
-      } else {
-        idle = 0;
       }
     }
   }
