@@ -33,6 +33,38 @@ const preferences = `{"profile":{"content_settings":{"exceptions":{"cookies":{"`
 // names Chromium.
 func Start(t *testing.T) *Browser {
 	t.Helper()
+	return start(t, "--disable-extensions")
+}
+
+// StartExtension is like Start, with an unpacked extension. No debugger is attached to its worker, which would keep
+// the worker alive.
+func StartExtension(t *testing.T, dir string) *Browser {
+	t.Helper()
+	b := start(t, "--enable-unsafe-extension-debugging")
+	b.conn.must(t, "", "Extensions.loadUnpacked", map[string]any{"path": dir}, nil)
+	return b
+}
+
+// EndWorkers ends the service workers, as Chromium itself does.
+func (b *Browser) EndWorkers(t *testing.T) {
+	t.Helper()
+	var all struct{ TargetInfos []struct{ TargetID, Type string } }
+	b.conn.must(t, "", "Target.getTargets", nil, &all)
+	ended := 0
+	for _, target := range all.TargetInfos {
+		if target.Type == "service_worker" {
+			b.conn.must(t, "", "Target.closeTarget", map[string]any{"targetId": target.TargetID}, nil)
+			ended++
+		}
+	}
+	if ended == 0 {
+		t.Fatalf("no service worker runs among %+v", all.TargetInfos)
+	}
+}
+
+// start starts Chromium with a further flag.
+func start(t *testing.T, flag string) *Browser {
+	t.Helper()
 	program := binary.Program(t, "chromium")
 	profile := t.TempDir()
 	if err := os.Mkdir(filepath.Join(profile, "Default"), 0o700); err != nil {
@@ -54,7 +86,7 @@ func Start(t *testing.T) *Browser {
 		"--no-sandbox",                             // tests also run as root
 		"--disable-gpu", "--disable-dev-shm-usage", // containers lack both
 		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost", // allow no other hosts
-		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", flag,
 		"--disable-default-apps", "--disable-breakpad", "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider",
 		"--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
 		"--password-store=basic", "--mute-audio", "--force-color-profile=srgb", "--lang=en-US", "about:blank")

@@ -144,9 +144,13 @@ func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	node, npm := binary.Program(t, "node"), binary.Program(t, "npm")
 	ctx, cancel := context.WithTimeout(t.Context(), most)
-	defer cancel()
+	t.Cleanup(cancel)
 	c := newTypeScript(ctx, t)
 	t.Run("install", func(t *testing.T) { installTypeScript(ctx, t, c.dir) })
+	t.Run("worker", func(t *testing.T) {
+		t.Parallel() // it uses little processor time
+		followInWorker(t, c)
+	})
 	for _, script := range []string{"check", "types"} { // installing has built the package
 		c.must(t, npm, "run", script)
 	}
