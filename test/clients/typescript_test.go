@@ -158,7 +158,9 @@ func TestTypeScript(t *testing.T) {
 	t.Run("token", func(t *testing.T) { tokenInPage(t, c.dir) })
 	t.Run("restored", func(t *testing.T) { restored(t, c) })
 	c.serve(t)
-	for _, file := range []string{"test/client.test.js", "test/outages.test.js", "test/guest.test.js", "test/handoff.test.js", "test/runtime.test.js"} {
+	for _, file := range []string{
+		"test/client.test.js", "test/outages.test.js", "test/checked.test.js", "test/guest.test.js", "test/handoff.test.js", "test/runtime.test.js",
+	} {
 		// This does not use npm, which would leave its child processes running.
 		if out := c.must(t, node, file); !strings.Contains(out, "# fail 0\n") || strings.Contains(out, "# pass 0\n") {
 			t.Fatalf("no tests were run:\n%s", out)

@@ -1,5 +1,5 @@
 import { HoldfastError } from "./error.js";
-import { isLost, pause } from "./send.js";
+import { isLost, longest, pause } from "./send.js";
 import type { components } from "./schema.js";
 
 type ChangeList = components["schemas"]["ChangeList"];
@@ -90,7 +90,7 @@ function within<T>(ms: number, signal: AbortSignal | undefined, fn: (signal: Abo
   signal?.throwIfAborted();
   const both = new AbortController();
   const abort = (): void => both.abort(signal?.reason);
-  const timer = setTimeout(() => both.abort(new TypeError(`no response in ${ms / 1000} s`)), ms);
+  const timer = setTimeout(() => both.abort(new TypeError(`no response in ${ms / 1000} s`)), Math.min(ms, longest));
   signal?.addEventListener("abort", abort, { once: true });
   const aborted = new Promise<never>((_, reject) => both.signal.addEventListener("abort", () => reject(both.signal.reason), { once: true }));
   return Promise.race([fn(both.signal), aborted]).finally(() => {

@@ -1,3 +1,5 @@
+import { checkScalar, encode } from "./checked.js";
+
 /** A client for all paths of an OpenAPI description, with types from openapi-typescript. */
 
 type Method = "get" | "put" | "post" | "delete" | "patch" | "head";
@@ -71,19 +73,28 @@ export interface Wire {
   credentials?: "include" | "omit";
 }
 
-/** Sends a request once. An error status is a result, not an exception; a lost connection throws. */
+/**
+ * Sends a request once. An error status is a result, not an exception; a lost connection throws. Throws a RangeError, and sends
+ * nothing, for an unpaired surrogate, NaN or Infinity.
+ */
 export async function exchange(wire: Wire, method: string, path: string, init: Untyped = {}): Promise<RawResult<unknown>> {
   const headers = new Headers(init.headers);
   for (const [name, value] of Object.entries(init.params?.header ?? {})) {
     if (value !== undefined && value !== null) {
-      headers.set(name, String(value));
+      checkScalar(name, value);
+      setHeader(headers, name, String(value));
     }
   }
   const all: RequestInit = { method, headers, signal: init.signal ?? null };
   if (init.body !== undefined) {
     const type = headers.get("Content-Type") ?? "application/json";
     headers.set("Content-Type", type);
-    all.body = /[/+]json$/.test(type) ? wire.stringify(init.body) : (init.body as BodyInit);
+    if (/[/+]json$/.test(type)) {
+      all.body = encode(init.body, wire.stringify);
+    } else {
+      checkScalar("body", init.body);
+      all.body = init.body as BodyInit;
+    }
   }
   if (wire.credentials && "credentials" in Request.prototype) {
     all.credentials = wire.credentials; // some edge runtimes refuse this option
@@ -98,6 +109,15 @@ export async function exchange(wire: Wire, method: string, path: string, init: U
   return { data: init.parseAs === "text" ? await response.text() : await response.json(), response };
 }
 
+/** Sets a header. The error is not the TypeError of a lost connection. */
+function setHeader(headers: Headers, name: string, value: string): void {
+  try {
+    headers.set(name, value);
+  } catch (cause) {
+    throw new RangeError(`${name}: expected visible ASCII characters`, { cause });
+  }
+}
+
 /** Returns an error's JSON, or the text, e.g. from a proxy. */
 function parsed(text: string): unknown {
   try {
@@ -110,9 +130,10 @@ function parsed(text: string): unknown {
 /** Replaces {NAME} in a path by its encoded value. fetch would resolve "." and "..", even escaped, to another path. */
 function fill(path: string, values: Values = {}): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    checkScalar(name, values[name]);
     const value = String(values[name]);
     if (value === "." || value === "..") {
-      throw new TypeError(`${name}: expected a text other than "." and "..", which a path cannot contain`);
+      throw new RangeError(`${name}: expected a text other than "." and "..", which a path cannot contain`);
     }
     return encodeURIComponent(value);
   });
@@ -124,6 +145,7 @@ function queryOf(values: Values = {}): string {
   for (const [name, value] of Object.entries(values)) {
     for (const each of Array.isArray(value) ? value : [value]) {
       if (each !== undefined && each !== null) {
+        checkScalar(name, each);
         query.append(name, String(each));
       }
     }

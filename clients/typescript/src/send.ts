@@ -92,7 +92,7 @@ export function isLost(e: unknown): boolean {
 }
 
 /** Longest delay of a timer, in milliseconds. setTimeout calls back at once after a longer delay. */
-const longest = 2 ** 31 - 1;
+export const longest = 2 ** 31 - 1;
 
 /** Resolves after ms milliseconds, or rejects with the signal's reason. */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
