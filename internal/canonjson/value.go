@@ -45,6 +45,26 @@ func Parse(text []byte, limit int) (Value, error) {
 	return canonical(text, limit)
 }
 
+// keptBytes is the size of the largest buffer that ParseAround leaves for later calls.
+const keptBytes = 64 << 10
+
+// ParseAround is Parse for a text around values that Parse accepted, such as a request. The values are so many levels deep
+// in it. It has no limit of its own: the canonical spelling is as long as that of the values and their surroundings.
+func ParseAround(text []byte, levels int) (Value, error) {
+	p := parserOf(text, math.MaxInt)
+	defer parsers.Put(p)
+	ok := p.value(-levels) && p.end()
+	p.text = nil
+	if !ok {
+		return "", p.invalid()
+	}
+	v := Value(p.out)
+	if cap(p.out) > keptBytes {
+		p.out, p.moved = nil, nil
+	}
+	return v, nil
+}
+
 // Restore returns the Value for an engine's spelling, without a limit. An error means a bug.
 func Restore(text []byte) (Value, error) {
 	v, err := canonical(text, math.MaxInt)

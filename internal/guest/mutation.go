@@ -13,7 +13,7 @@ type Mutation struct {
 	Session ID
 	Route   string   // method and path template
 	Key     string   // client's idempotency key: 1 to 255 printable ASCII characters
-	Digest  [32]byte // covers the whole request
+	Digest  [32]byte // web.Fingerprint of the request
 	Trace   Trace    // goes to events
 	Profile *Profile // nil: Hotel; shared, so nobody changes it
 

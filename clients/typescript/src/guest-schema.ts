@@ -2447,7 +2447,7 @@ export interface components {
     };
     parameters: {
         /**
-         * @description Identifies the change, so that it takes effect only once. With or without quotes.
+         * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
          * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
          */
         IdempotencyKey: string;
@@ -2828,7 +2828,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3156,7 +3156,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3686,7 +3686,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3847,7 +3847,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3897,7 +3897,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4034,7 +4034,7 @@ export interface operations {
                 "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
                 "X-Campaign-Name"?: components["parameters"]["CampaignName"];
                 /**
-                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4111,7 +4111,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4178,7 +4178,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4306,7 +4306,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Identifies the change, so that it takes effect only once. With or without quotes.
+                 * @description Identifies the change, so that it takes effect only once. With or without quotes. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];

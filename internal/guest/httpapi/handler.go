@@ -3,11 +3,9 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -276,7 +274,7 @@ func (x *exchange) read() (err error) {
 	if err != nil {
 		return err
 	}
-	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest(), Trace: traceOf(x.in), Profile: x.Guests.Profile()}
+	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: web.Fingerprint(x.in, x.at.Path, x.body, x.action.conditions...), Trace: traceOf(x.in), Profile: x.Guests.Profile()}
 	x.mutation.Guard, err = guard(x.in.Header)
 	return err
 }
@@ -291,18 +289,6 @@ func readJSON(w http.ResponseWriter, r *http.Request, maxBytes int, patch bool) 
 		return "", errMediaType
 	}
 	return canonjson.Parse(text, maxBytes)
-}
-
-// digest covers every part of the request that matters. The parts contain no line breaks.
-func (x *exchange) digest() [sha256.Size]byte {
-	query, _ := url.ParseQuery(x.in.URL.RawQuery)
-	parts := []string{x.in.Method, x.at.Path, query.Encode(), string(x.body)}
-	for _, name := range x.action.conditions {
-		if tags := x.in.Header.Values(name); len(tags) > 0 {
-			parts = append(parts, name+": "+strings.Join(tags, ", "))
-		}
-	}
-	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
 }
 
 // idempotencyKey reads the header, as a quoted string (draft-ietf-httpapi-idempotency-key-header) or plain text,
