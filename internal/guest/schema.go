@@ -33,7 +33,7 @@ func (s *schema) validate(ctx context.Context, value canonjson.Value) error {
 	}
 	fields := make(FieldErrors, len(refused.Failures))
 	for i, f := range refused.Failures {
-		fields[i] = FieldError{Pointer: f.Pointer, Code: CodeInvalid, Detail: f.Reason}
+		fields[i] = FieldError{Pointer: f.Pointer, Code: CodeInvalid, Detail: f.Message()}
 	}
 	return errcode.Wrap(errcode.Invalid, fields.Error(), fields)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"holdfast/internal/optional"
 )
 
 // assertion runs before the library validates a value by a subschema. It checks whether steps are left, and the
@@ -152,7 +154,8 @@ func size(v any) int {
 
 // refusal explains why an assertion fails.
 type refusal struct {
-	member     []string // at most one
+	member     []string // member at fault; at most one
+	missing    optional.Of[string]
 	reason     string
 	keyword    string
 	node       *node
@@ -188,7 +191,7 @@ func (a *assertion) check(v any) error {
 	}
 	for _, name := range a.required {
 		if _, ok := object[name]; !ok {
-			return &refusal{member: []string{name}, reason: "is required", keyword: "required", node: a.node}
+			return &refusal{missing: optional.Some(name), reason: lacksRequired, keyword: "required", node: a.node}
 		}
 	}
 	return nil

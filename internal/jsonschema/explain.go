@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -9,13 +10,16 @@ import (
 
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"holdfast/internal/optional"
 )
 
-// failure explains why a value does not match. mismatched means that the subschema was probably not meant for the
+// failure explains why a value does not match. missing is the name of a member that the object at `at` lacks. mismatched means that the subschema was probably not meant for the
 // value, because its type or selecting member differs. left means that the member or item is unevaluated, possibly
 // because of another failure.
 type failure struct {
-	at         pointer
+	at         pointer // of a value that exists
+	missing    optional.Of[string]
 	reason     string
 	keyword    string
 	node       *node // nil for the metaschema
@@ -115,10 +119,9 @@ func compareFailures(a, b failure) int {
 	if c := len(b.at) - len(a.at); a.left && c != 0 {
 		return c // an unevaluated value makes everything around it unevaluated
 	}
-	if c := slices.CompareFunc(a.at, b.at, compareTokens); c != 0 {
-		return c
-	}
-	return strings.Compare(a.reason, b.reason)
+	return cmp.Or(
+		slices.CompareFunc(a.at, b.at, compareTokens), strings.Compare(a.reason, b.reason), strings.Compare(a.missing.Value, b.missing.Value),
+	)
 }
 
 // compareTokens compares indexes as numbers.
@@ -140,7 +143,9 @@ func (d *document) leaf(e *santhosh.ValidationError) []failure {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Format:
 		if r, ok := errors.AsType[*refusal](k.Err); ok {
-			return []failure{{at: f.at.add(r.member...), reason: r.reason, keyword: r.keyword, node: r.node, mismatched: r.mismatched, level: len(f.at)}}
+			return []failure{{
+				at: f.at.add(r.member...), missing: r.missing, reason: r.reason, keyword: r.keyword, node: r.node, mismatched: r.mismatched, level: len(f.at),
+			}}
 		}
 		f.reason = noReason
 	case *kind.FalseSchema:
@@ -151,14 +156,20 @@ func (d *document) leaf(e *santhosh.ValidationError) []failure {
 		f.left = strings.HasSuffix(e.SchemaURL, "/unevaluatedProperties") || strings.HasSuffix(e.SchemaURL, "/unevaluatedItems")
 	case *kind.AdditionalProperties:
 		f.keyword, f.reason = "additionalProperties", "is not allowed by additionalProperties"
-		return f.each(k.Properties)
+		return f.each(k.Properties, func(f *failure, name string) { f.at = f.at.add(name) })
 	case *kind.Required:
 		if f.node == nil { // failure in the metaschema
 			f.reason = "is missing a required member"
 			break
 		}
-		f.keyword, f.reason = "required", "is required"
-		return f.each(k.Missing)
+		f.keyword, f.reason = "required", lacksRequired
+		return f.each(k.Missing, (*failure).lack)
+	case *kind.DependentRequired:
+		f.keyword, f.reason = "dependentRequired", lacksDependent
+		return f.each(k.Missing, (*failure).lack)
+	case *kind.Dependency:
+		f.keyword, f.reason = "dependencies", lacksDependent
+		return f.each(k.Missing, (*failure).lack)
 	case *kind.PropertyNames:
 		f.keyword = "propertyNames"
 		f.at, f.reason = f.at.add(k.Property), "has a name not allowed by propertyNames"
@@ -169,12 +180,20 @@ func (d *document) leaf(e *santhosh.ValidationError) []failure {
 	return []failure{f}
 }
 
-// each returns the failure for each member.
-func (f *failure) each(names []string) []failure {
+// Reasons for an object that lacks a member. SchemaFailure.Message puts the name after them.
+const (
+	lacksRequired  = "lacks a required member"
+	lacksDependent = "lacks a member that another member requires"
+)
+
+func (f *failure) lack(name string) { f.missing = optional.Some(name) }
+
+// each returns the failure for each member, changed by its name.
+func (f *failure) each(names []string, by func(f *failure, name string)) []failure {
 	all := make([]failure, len(names))
 	for i, name := range names {
 		all[i] = *f
-		all[i].at = f.at.add(name)
+		by(&all[i], name)
 	}
 	return all
 }
@@ -300,8 +319,6 @@ func reason(k santhosh.ErrorKind, bound string) string {
 		return "has too few items that match the contains schema"
 	case *kind.MaxContains:
 		return "has too many items that match the contains schema"
-	case *kind.DependentRequired, *kind.Dependency:
-		return "is missing a member that another member requires"
 	case *kind.RefCycle:
 		return "refers to itself in an endless loop"
 	default:

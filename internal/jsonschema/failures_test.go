@@ -21,7 +21,11 @@ func told(t *testing.T, err error) (all []string) {
 		if f.Pointer != f.Location || f.Reason == "" {
 			t.Errorf("%+v", f)
 		}
-		all = append(all, strings.TrimRight(f.Location+" "+f.Keyword+" "+f.Bound, " "))
+		text := strings.TrimRight(f.Location+" "+f.Keyword+" "+f.Bound, " ")
+		if f.Missing.Set {
+			text += " lacks " + f.Missing.Value
+		}
+		all = append(all, text)
 	}
 	return all
 }
@@ -44,10 +48,10 @@ func TestFailures(t *testing.T) {
 			`/state enum ["open","done"]`, `/version const 2`,
 		}},
 		{order, `{"state":"open","lines":[{"n":3},{"n":-1},{"n":100},{"n":"x"},{}]}`, []string{
-			`/id required ["id","lines"]`, `/lines/1/n multipleOf 3`, `/lines/1/n minimum 1`, `/lines/2/n multipleOf 3`, `/lines/2/n maximum 99`,
-			`/lines/3/n type "integer"`, `/lines/4/n required ["n"]`,
+			` required ["id","lines"] lacks id`, `/lines/1/n multipleOf 3`, `/lines/1/n minimum 1`, `/lines/2/n multipleOf 3`, `/lines/2/n maximum 99`,
+			`/lines/3/n type "integer"`, `/lines/4 required ["n"] lacks n`,
 		}},
-		{order, `{"id":"a","lines":[{"n":3}],"paid":{"sum":0.5}}`, []string{`/paid/at required ["at"]`}},
+		{order, `{"id":"a","lines":[{"n":3}],"paid":{"sum":0.5}}`, []string{`/paid required ["at"] lacks at`}},
 		{order, `{"id":"a","lines":[{"n":3}],"paid":{"at":1,"sum":0.5}}`, []string{`/paid/sum exclusiveMinimum 0.5`}},
 		{long, `1`, []string{` enum`}},
 		{`{"items":false}`, `[1,2]`, []string{`/0 items`, `/1 items`}},
@@ -84,7 +88,7 @@ func TestFailuresOfLargeValues(t *testing.T) {
 		schema, value string
 		want          []string
 	}{
-		"items":                {`{"items":` + line + `}`, `[` + lines + `{"n":102},{"n":1},{}]`, []string{`/6500/n maximum 99`, `/6501/n multipleOf 3`, `/6502/n required ["n"]`}},
+		"items":                {`{"items":` + line + `}`, `[` + lines + `{"n":102},{"n":1},{}]`, []string{`/6500/n maximum 99`, `/6501/n multipleOf 3`, `/6502 required ["n"] lacks n`}},
 		"items behind a name":  {`{"properties":{"a":{"properties":{"b":{"items":` + line + `}}}}}`, `{"a":{"b":[` + lines + `{"n":2}]}}`, []string{`/a/b/6500/n multipleOf 3`}},
 		"items of a reference": {`{"$ref":"#/$defs/l","$defs":{"l":{"items":{"$ref":"#/$defs/n"}},"n":` + line + `}}`, `[` + lines + `{"n":2}]`, []string{`/6500/n multipleOf 3`}},
 		"an alternative":       {`{"anyOf":[{"type":"null"},{"type":"array","items":` + line + `}]}`, `[` + lines + `{"n":2}]`, []string{`/6500/n multipleOf 3`}},

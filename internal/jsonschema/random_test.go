@@ -78,9 +78,9 @@ func plain(t fataler, document []byte) *santhosh.Schema {
 
 // FuzzValidate checks that no input panics or takes long, and that every document that passes Check compiles.
 func FuzzValidate(f *testing.F) {
-	for _, c := range validity {
-		f.Add([]byte(c.schema), []byte(c.good))
-		f.Add([]byte(c.schema), []byte(c.bad))
+	for _, c := range keywordCases() {
+		f.Add([]byte(c.Schema), []byte(c.Good))
+		f.Add([]byte(c.Schema), []byte(c.Bad))
 	}
 	f.Add([]byte(indistinct), []byte(strings.Repeat(`{"a":`, 31)+`1`+strings.Repeat(`}`, 31)))
 	f.Add([]byte(doubled(5, `{"anyOf":[%[1]s,%[1]s]}`)), []byte(`"x"`))

@@ -132,7 +132,7 @@ func refused(failures []failure) error {
 	e := &SchemaError{Failures: make([]SchemaFailure, len(failures))}
 	for i := range failures {
 		f, at := &failures[i], failures[i].at.String()
-		e.Failures[i] = SchemaFailure{Pointer: at, Location: at, Keyword: f.keyword, Bound: f.bound(), Reason: f.reason}
+		e.Failures[i] = SchemaFailure{Pointer: at, Location: at, Missing: f.missing, Keyword: f.keyword, Bound: f.bound(), Reason: f.reason}
 	}
 	return e
 }

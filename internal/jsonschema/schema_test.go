@@ -2,7 +2,10 @@ package jsonschema_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,91 +34,88 @@ func compile(t fataler, document string) *jsonschema.Schema {
 	return s
 }
 
-// validity contains a valid value for every keyword and, unless pointer is "-", an invalid value.
-var validity = []struct{ schema, good, bad, pointer, reason string }{
-	{`true`, `[]`, ``, "-", ""},
-	{`{}`, `[]`, ``, "-", ""},
-	{`{"not":false}`, `1`, ``, "-", ""},
-	{`{"properties":{"a":false}}`, `{"b":1}`, `{"a":1}`, "/a", "is not allowed"},
-	{`{"type":"string"}`, `""`, `1`, "", "must be of type string"},
-	{`{"type":["null","array"]}`, `[]`, `{}`, "", "must be of type null or array"},
-	{`{"type":"integer"}`, `1.0`, `1.5`, "", "must be of type integer"},
-	{`{"type":"integer"}`, `10e-1`, `1e-1`, "", "must be of type integer"},
-	{`{"type":"number"}`, `1`, `"1"`, "", "must be of type number"},
-	{`{"type":"boolean"}`, `false`, `null`, "", "must be of type boolean"},
-	{`{"const":{"a":[1,null,true]}}`, `{"a":[1.0,null,true]}`, `{"a":[1,null]}`, "", "must equal the const value"},
-	{`{"enum":["a",1,{"x":{"y":2},"z":[]}]}`, `{"z":[],"x":{"y":2e0}}`, `{"z":[],"x":{"y":3}}`, "", "must be one of the enum values"},
-	{`{"enum":[[[1],2]]}`, `[[1],2]`, `[[1,2]]`, "", "must be one of the enum values"},
-	{`{"const":{"a":{"b":1}}}`, `{"a":{"b":1}}`, `{"a":{},"b":1}`, "", "must equal the const value"},
-	{`{"enum":[0]}`, `-0`, `false`, "", "must be one of the enum values"},
-	{`{"required":["a","b"]}`, `{"a":1,"b":1}`, `{"a":1}`, "/b", "is required"},
-	{`{"required":["a"]}`, `[]`, `{}`, "/a", "is required"},
-	{`{"additionalProperties":false,"properties":{"a":true}}`, `{"a":1}`, `{"z":1,"c":1}`, "/c", "is not allowed by additionalProperties"},
-	{`{"additionalProperties":{"type":"null"}}`, `{"a":null}`, `{"a/b":1}`, "/a~1b", "must be of type null"},
-	{`{"patternProperties":{"^x":{"type":"null"}}}`, `{"x":null,"y":1}`, `{"x1":1}`, "/x1", "must be of type null"},
-	{`{"propertyNames":{"maxLength":1}}`, `{"a":1}`, `{"a":1,"bc":2}`, "/bc", "has a name not allowed by propertyNames"},
-	{`{"minProperties":1}`, `{"a":1}`, `{}`, "", "must have at least 1 member"},
-	{`{"maxProperties":1}`, `{"a":1}`, `{"a":1,"b":2}`, "", "must have at most 1 member"},
-	{`{"dependentRequired":{"a":["b"]}}`, `{"b":1}`, `{"a":1}`, "", "is missing a member that another member requires"},
-	{`{"dependentSchemas":{"a":{"maxProperties":1}}}`, `{"a":1}`, `{"a":1,"b":1}`, "", "must have at most 1 member"},
-	{`{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true}}]}`, `{"a":1}`, `{"a":1,"b":1}`, "/b", "is not allowed"},
-	{`{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true,"z":{"type":"null"}}}]}`, `{"a":1,"z":null}`, `{"a":1,"z":1}`, "/z", "must be of type null"},
-	{`{"items":{"type":"integer"}}`, `[1]`, `[1,2,"x",3,4,5,6,7,8,9,"y"]`, "/2", "must be of type integer"},
-	{`{"prefixItems":[true,{"const":1}],"items":false}`, `[0,1]`, `[0,1,2]`, "/2", "is not allowed"},
-	{`{"contains":{"const":1}}`, `[0,1]`, `[0]`, "", "has too few items that match the contains schema"},
-	{`{"contains":{"const":1},"maxContains":1}`, `[1]`, `[1,1]`, "", "has too many items that match the contains schema"},
-	{`{"unevaluatedItems":false,"prefixItems":[true]}`, `[1]`, `[1,2]`, "/1", "is not allowed"},
-	{`{"uniqueItems":true}`, `[1,"1",[1]]`, `[1,1.0]`, "", "must not contain duplicate items"},
-	{`{"minItems":1}`, `[1]`, `[]`, "", "must have at least 1 item"},
-	{`{"maxItems":1}`, `[1]`, `[1,2]`, "", "must have at most 1 item"},
-	{`{"minLength":2}`, `"äö"`, `"ä"`, "", "must have at least 2 characters"},
-	{`{"maxLength":2}`, `"äö"`, `"äöü"`, "", "must have at most 2 characters"},
-	{`{"pattern":"^a"}`, `"ab"`, `"ba"`, "", "does not match pattern"},
-	{`{"minimum":1.5}`, `1.5`, `1.4999999999999999999999`, "", "must be at least 1.5"},
-	{`{"maximum":9007199254740993}`, `9007199254740993`, `9007199254740994`, "", "must be at most 9007199254740993"},
-	{`{"const":9007199254740993}`, `9007199254740993`, `9007199254740992`, "", "must equal the const value"},
-	{`{"exclusiveMinimum":1e300}`, `10e300`, `1e300`, "", "must be greater than 1e300"},
-	{`{"exclusiveMaximum":0}`, `-1e-300`, `0`, "", "must be less than 0"},
-	{`{"multipleOf":0.1}`, `0.3`, `0.35`, "", "must be a multiple of 0.1"},
-	{`{"multipleOf":0.01}`, `4.35`, `4.355`, "", "must be a multiple of 0.01"},
-	{`{"allOf":[{"minimum":1},{"minimum":2}]}`, `2`, `1`, "", "must be at least 2"},
-	{`{"anyOf":[{"type":"null"},{"minimum":2}]}`, `2`, `1`, "", "must be at least 2"},
-	{`{"anyOf":[{"maximum":0},{"minimum":2}]}`, `2`, `1`, "", "must match at least one schema in anyOf"},
-	{`{"oneOf":[{"type":"null"},{"type":"array"}]}`, `[]`, `1`, "", "must match exactly one schema in oneOf"},
-	{`{"oneOf":[{"minimum":0},{"minimum":1}]}`, `0`, `1`, "", "must match only one schema in oneOf"},
-	{`{"not":{"required":["a"]}}`, `{}`, `{"a":1}`, "", "must not match the schema in not"},
-	{`{"if":{"required":["a"]},"then":{"required":["b"]},"else":{"required":["c"]}}`, `{"a":1,"b":1}`, `{"a":1}`, "/b", "is required"},
-	{`{"if":true,"then":{"type":"null"}}`, `null`, `1`, "", "must be of type null"},
-	{`{"items":{"$ref":"#"},"type":["array","null"]}`, `[[null,[]]]`, `[[null,[7]]]`, "/0/1/0", "must be of type array or null"},
-	{`{"$ref":"#it","$defs":{"a":{"$id":"x","$defs":{"b":{"$anchor":"it"}}},"b":{"$anchor":"it","type":"null"}}}`, `null`, `1`, "", "must be of type null"},
-	{`{"$ref":"x#it","$defs":{"a":{"$id":"x","$defs":{"b":{"$anchor":"it","type":"null"}}}}}`, `null`, `1`, "", "must be of type null"},
-	{`{"$id":"https://a.example/tree","$dynamicAnchor":"node","$ref":"t","unevaluatedProperties":false,
-	  "$defs":{"t":{"$id":"t","$dynamicAnchor":"node","properties":{"kids":{"items":{"$dynamicRef":"#node"}}}}}}`,
-		`{"kids":[{"kids":[]}]}`, `{"kids":[{"kinds":[]}]}`, "/kids/0/kinds", "is not allowed"},
-	// Annotations do not validate.
-	{`{"format":"date-time","contentEncoding":"base64","contentMediaType":"application/json","contentSchema":false}`, `"x"`, ``, "-", ""},
-	{`{"type":"array"}`, `[]`, `"x"`, "", "must be of type array"},
-	{`{"type":"object"}`, `{}`, `[]`, "", "must be of type object"},
-	// The error describes the closest alternative.
-	{`{"oneOf":[{"properties":{"kind":{"const":"a"},"x":{"type":"null"}}},{"properties":{"kind":{"enum":["b","c"]},"x":{"type":"string"}}}]}`,
-		`{"kind":"c","x":""}`, `{"kind":"b","x":1}`, "/x", "must be of type string"},
+// keywordCase is an entry of testdata/keywords.json: for every keyword it has a value that matches and, unless the keyword
+// only annotates, one that does not. extstorage/httpapi sends the same cases in requests.
+type keywordCase struct {
+	Schema, Good, Bad json.RawMessage // Bad is nil for an annotation
+	At                string          // location of the first failure
+	Missing           *string
+	Reason            string
 }
+
+var keywordCases = sync.OnceValue(func() (all []keywordCase) {
+	text, err := os.ReadFile("testdata/keywords.json")
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return all
+})
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	for _, c := range validity {
-		s := compile(t, c.schema)
-		if err := s.Validate(context.Background(), canonical(t, []byte(c.good))); err != nil {
-			t.Errorf("%s refuses %s: %v", c.schema, c.good, err)
+	for _, c := range keywordCases() {
+		s := compile(t, string(c.Schema))
+		if err := s.Validate(context.Background(), canonical(t, c.Good)); err != nil {
+			t.Errorf("%s refuses %s: %v", c.Schema, c.Good, err)
 		}
-		if c.pointer == "-" {
+		if c.Bad == nil {
 			continue
 		}
+		bad := canonical(t, c.Bad)
 		for range 20 { // the library iterates over maps in random order
-			refused(t, s.Validate(context.Background(), canonical(t, []byte(c.bad))), c.pointer, c.reason)
+			err := s.Validate(context.Background(), bad)
+			refused(t, err, c.At, c.Reason)
+			wantPlaces(t, bad, c.Missing, err)
 		}
 		if t.Failed() {
-			t.Fatalf("%s on %s", c.schema, c.bad)
+			t.Fatalf("%s on %s", c.Schema, c.Bad)
+		}
+	}
+}
+
+// wantPlaces checks that the value contains the location of each failure, and lacks the members that are reported as
+// missing. The first failure must be about missing.
+func wantPlaces(t *testing.T, value canonjson.Value, missing *string, err error) {
+	t.Helper()
+	refused, ok := errors.AsType[*jsonschema.SchemaError](err)
+	if !ok {
+		t.Fatalf("%v is not a *SchemaError", err)
+	}
+	for i, f := range refused.Failures {
+		at, err := canonjson.ParsePointer(f.Location)
+		place, found := value.Lookup(at)
+		if err != nil || !found {
+			t.Errorf("%.200s contains no %q: %v", value, f.Location, err)
+		}
+		if _, found := place.Lookup(canonjson.Pointer{f.Missing.Value}); f.Missing.Set && (found || place[0] != '{') {
+			t.Errorf("%s is said to lack %q", place, f.Missing.Value)
+		}
+		if i == 0 && (f.Missing.Set != (missing != nil) || missing != nil && f.Missing.Value != *missing) {
+			t.Errorf("%q lacks %v, want %v", f.Location, f.Missing, missing)
+		}
+	}
+}
+
+// TestEveryKeywordHasACase checks that keywords.json has an entry for each keyword of the dialect, and an invalid value for
+// each that may refuse a value.
+func TestEveryKeywordHasACase(t *testing.T) {
+	t.Parallel()
+	used, refuses := map[string]bool{}, map[string]bool{}
+	for _, c := range keywordCases() {
+		for _, keyword := range jsonschema.KeywordsIn(c.Schema) {
+			used[keyword], refuses[keyword] = true, refuses[keyword] || c.Bad != nil
+		}
+	}
+	all := jsonschema.Keywords()
+	if len(all) < 40 {
+		t.Errorf("the dialect has only %v", all)
+	}
+	for keyword, asserts := range all {
+		if !used[keyword] || asserts && !refuses[keyword] {
+			t.Errorf("add a case of the keyword %s to testdata/keywords.json", keyword)
 		}
 	}
 }

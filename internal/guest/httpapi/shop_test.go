@@ -175,7 +175,7 @@ func shopHandoff(t *testing.T, s *server) {
 	for body, part := range map[string]string{
 		`{}`:                                     `"pointer":"/payload"`,
 		`{"payload":{"items":[]}}`:               `"pointer":"/payload/items"`,
-		`{"payload":{"items":[{"itemId":"a"}]}}`: `"pointer":"/payload/items/0/quantity"`,
+		`{"payload":{"items":[{"itemId":"a"}]}}`: `"pointer":"/payload/items/0","code":"invalid","detail":"lacks a required member: quantity"`,
 		`{"checkIn":"2036-12-30"}`:               "expected payload, currency, locale, campaign, ifOpen",
 		`{"payload":{"items":[{"itemId":"a","quantity":1}]},"currency":"chf"}`: `"pointer":"/currency"`,
 	} {
