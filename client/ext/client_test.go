@@ -139,12 +139,12 @@ func testErrors(t *testing.T, s *site) {
 	must[ext.Schema](t)(settings.SetSchemaStatus(ctx, sc.Version, ext.SchemaActive))
 	_, err := settings.Put(ctx, "k", ext.Put{Value: map[string]any{"n": 6}})
 	e := refused(t, err, ext.CodeValidationFailed)
-	keyword, required := "maximum", "required"
+	keyword, required, id := "maximum", "required", "id"
 	want := []ext.SchemaFailure{
-		{Pointer: "/value/id", Location: "/id", Keyword: &required, Bound: json.RawMessage(`["id"]`), Message: "is required"},
+		{Pointer: "/value", Location: "", Missing: &id, Keyword: &required, Bound: json.RawMessage(`["id"]`), Message: "lacks a required member: id"},
 		{Pointer: "/value/n", Location: "/n", Keyword: &keyword, Bound: json.RawMessage("5.5"), Message: "must be at most 5.5"},
 	}
-	if !reflect.DeepEqual(e.Failures, want) || e.Retryable || *e.Pointer != "/value/id" {
+	if !reflect.DeepEqual(e.Failures, want) || e.Retryable || *e.Pointer != "/value" {
 		t.Errorf("a schema: %+v", e.ErrorDetail)
 	}
 	_, err = settings.Put(ctx, "k", ext.Put{Value: map[string]any{"id": strings.Repeat("x", 70_000)}})

@@ -327,7 +327,7 @@ type ErrorDetail struct {
 	// Message The error and the expected input, for people.
 	Message string `json:"message"`
 
-	// Pointer The place in the request: a JSON pointer into the body, or / and a parameter or header name.
+	// Pointer The place in the request: a JSON pointer into the body, which contains it, or / and a parameter or header name. For a missing member, it is the object that lacks it.
 	Pointer *string `json:"pointer,omitempty"`
 
 	// RequestID As in the X-Request-Id header.
@@ -702,13 +702,16 @@ type SchemaFailure struct {
 	// Keyword The schema keyword that failed.
 	Keyword *string `json:"keyword,omitempty"`
 
-	// Location JSON pointer into the value as it would be stored.
+	// Location JSON pointer into the value as it would be stored, which contains it.
 	Location string `json:"location"`
 
 	// Message The error.
 	Message string `json:"message"`
 
-	// Pointer JSON pointer into the request body.
+	// Missing The member that the object at location lacks. Absent if the failure is another one, or the name is long.
+	Missing *string `json:"missing,omitempty"`
+
+	// Pointer JSON pointer into the request body, which contains it. In a patch, it is the nearest enclosing place. In an increment, it is /by for the number and /pointer for everything else.
 	Pointer string `json:"pointer"`
 }
 

@@ -470,13 +470,13 @@ func TestPreserve(t *testing.T) {
 	stored(same)
 
 	for place, change := range map[string]func(*ext.Record){
-		"/revision":     func(r *ext.Record) { r.Revision = 0 },
+		"":              func(r *ext.Record) { r.Revision = 0 },
 		"/revision ":    func(r *ext.Record) { r.Revision = -1 },
 		"/revision  ":   func(r *ext.Record) { r.Revision = 1e15 + 1 },
 		"/revision   ":  func(r *ext.Record) { r.Revision = math.MaxInt64 },
-		"/createdAt":    func(r *ext.Record) { r.CreatedAt = 0 },
+		" ":             func(r *ext.Record) { r.CreatedAt = 0 },
 		"/createdAt ":   func(r *ext.Record) { r.CreatedAt = now + 25*3_600_000 },
-		"/updatedAt":    func(r *ext.Record) { r.UpdatedAt = 0 },
+		"  ":            func(r *ext.Record) { r.UpdatedAt = 0 },
 		"/updatedAt ":   func(r *ext.Record) { r.UpdatedAt = math.MaxInt64 },
 		"/ttlExpiresAt": func(r *ext.Record) { r.ExpiresAt = now + 31*24*3_600_000 },
 	} {

@@ -138,6 +138,9 @@ func (s *Service) checkImported(p *Pass, im *Import, rec *Record, now Moment) er
 	if !im.Preserve {
 		return nil
 	}
+	if rec.Revision == 0 {
+		return Lack("revision", preserved)
+	}
 	if rec.Revision < 1 || rec.Revision > maxImportedNumber {
 		return &ValidationError{Pointer: "/revision", Reason: "must be from 1 to 1000000000000000"}
 	}
@@ -146,16 +149,23 @@ func (s *Service) checkImported(p *Pass, im *Import, rec *Record, now Moment) er
 
 // checkMoments validates times for Preserve.
 func checkMoments(created, updated, now Moment) error {
-	const reason = "is required with --preserve, and must be at most one day in the future"
 	latest := now + Moment(maxClockAhead.Milliseconds())
-	switch {
-	case created < 1 || created > latest:
-		return &ValidationError{Pointer: "/createdAt", Reason: reason}
-	case updated < 1 || updated > latest:
-		return &ValidationError{Pointer: "/updatedAt", Reason: reason}
+	for _, m := range []struct {
+		name string
+		at   Moment
+	}{{"createdAt", created}, {"updatedAt", updated}} {
+		switch {
+		case m.at == 0:
+			return Lack(m.name, preserved)
+		case m.at < 1 || m.at > latest:
+			return &ValidationError{Pointer: "/" + m.name, Reason: "must be at most one day in the future"}
+		}
 	}
 	return nil
 }
+
+// preserved says which imports need a member.
+const preserved = "it is required with --preserve"
 
 // ImportHeader takes the header before any record.
 func (im *Import) ImportHeader(h ExportHeader) error {

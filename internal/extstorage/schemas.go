@@ -370,7 +370,7 @@ func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document [
 	run.Checked++
 	if refused {
 		if run.Failed++; len(run.First) < maxFailures {
-			run.First = append(run.First, DryFailure{rec.Key, rec.Revision, v.Failures[0].Location, v.Failures[0].Reason})
+			run.First = append(run.First, DryFailure{rec.Key, rec.Revision, v.Failures[0].Location, v.Failures[0].Message()})
 		}
 	}
 	return nil

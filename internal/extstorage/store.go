@@ -109,7 +109,7 @@ type Caller struct {
 // another request gets ErrKeyReused.
 type IdempotencyKey struct {
 	Key     string   // unique in the install; the service checks its length
-	Request [32]byte // hash of the request
+	Request [32]byte // web.Fingerprint of the request
 }
 
 // Applied is the result of a write.

@@ -2,6 +2,7 @@ package extstorage
 
 import (
 	"context"
+	"strings"
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/errcode"
@@ -67,10 +68,12 @@ func (s *Service) checkTask(t *Task) error {
 		return Under("/key", err)
 	}
 	switch {
-	case (t.Kind == PutTask || t.Kind == PatchTask) && t.Value == "":
-		return &ValidationError{Pointer: t.pointerInRequest(""), Reason: "is required"}
+	case t.Kind == PutTask && t.Value == "":
+		return Lack("value", "")
+	case t.Kind == PatchTask && t.Value == "":
+		return refuse("is empty: expected a JSON merge patch")
 	case t.Kind == IncrementTask && t.Increment.By == "":
-		return &ValidationError{Pointer: "/by", Reason: "is required"}
+		return Lack("by", "a number")
 	case len(t.Value) > s.limits.Value:
 		return tooMany(t.pointerInRequest(""), "bytes", s.limits.Value, len(t.Value))
 	case len(t.Metadata) > s.limits.Metadata:
@@ -258,7 +261,11 @@ func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjso
 	if v == "" && !t.Increment.Create {
 		return "", "", ErrNoRecord
 	}
-	return t.Increment.Apply(v, s.limits.Value)
+	changed, sum, err := t.Increment.Apply(v, s.limits.Value)
+	if large, ok := err.(*LimitError); ok { //nolint:errorlint // Apply does not wrap it
+		large.Pointer, large.Unit = "", strings.Replace(large.Unit, "bytes", "bytes after the increment", 1) // its place is in the value
+	}
+	return changed, sum, err
 }
 
 // results joins tasks and items.

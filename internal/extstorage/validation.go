@@ -54,7 +54,23 @@ func PointerOf(err error) (pointer string, ok bool) {
 	return "", false
 }
 
+// MessageOf returns an error's text for the client, which also names the member that a value lacks.
+func MessageOf(err error) string {
+	if e, ok := errors.AsType[*SchemaError](err); ok {
+		return e.Failures[0].Message()
+	}
+	return err.Error()
+}
+
 func refuse(reason string) *ValidationError { return &ValidationError{Reason: reason} }
+
+// Lack returns the error for an object that lacks a member. hint, if not "", describes the member.
+func Lack(name, hint string) *ValidationError {
+	if hint != "" {
+		hint = ": " + hint
+	}
+	return refuse("lacks the member " + name + hint)
+}
 
 // ParseMetadata parses a JSON object.
 func ParseMetadata(text []byte, limit int) (canonjson.Value, error) {

@@ -945,7 +945,7 @@ export interface components {
              * @description Current revision of the record whose precondition failed; 0 if it does not exist.
              */
             currentRevision?: number;
-            /** @description The place in the request: a JSON pointer into the body, or / and a parameter or header name. */
+            /** @description The place in the request: a JSON pointer into the body, which contains it, or / and a parameter or header name. For a missing member, it is the object that lacks it. */
             pointer?: string;
             /**
              * Format: int64
@@ -971,10 +971,12 @@ export interface components {
         };
         /** @description A place in a value that the schema rejects. */
         SchemaFailure: {
-            /** @description JSON pointer into the request body. */
+            /** @description JSON pointer into the request body, which contains it. In a patch, it is the nearest enclosing place. In an increment, it is /by for the number and /pointer for everything else. */
             pointer: string;
-            /** @description JSON pointer into the value as it would be stored. */
+            /** @description JSON pointer into the value as it would be stored, which contains it. */
             location: string;
+            /** @description The member that the object at location lacks. Absent if the failure is another one, or the name is long. */
+            missing?: string;
             /** @description The schema keyword that failed. */
             keyword?: string;
             /** @description The keyword's value; absent if it is a schema or long. */
@@ -1420,7 +1422,7 @@ export interface components {
         /** @description The expected revision. A mismatch is answered with 409. */
         IfRevisionMatchHeader: components["schemas"]["ExpectedRevision"];
         /**
-         * @description A unique key that makes the request safe to retry: within 24 hours, a request with the same key gets the first response again. Failed requests are not remembered.
+         * @description A unique key that makes the request safe to retry: within 24 hours, the same request with the same key gets the first response again. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling. Failed requests are not remembered.
          * @example 9f3c7f1e-5a38-4f0a-8a9a-7a4f0d7b3c55
          */
         IdempotencyKeyHeader: string;
@@ -1913,7 +1915,7 @@ export interface operations {
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
                 /**
-                 * @description A unique key that makes the request safe to retry: within 24 hours, a request with the same key gets the first response again. Failed requests are not remembered.
+                 * @description A unique key that makes the request safe to retry: within 24 hours, the same request with the same key gets the first response again. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling. Failed requests are not remembered.
                  * @example 9f3c7f1e-5a38-4f0a-8a9a-7a4f0d7b3c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKeyHeader"];
@@ -2513,7 +2515,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A unique key that makes the request safe to retry: within 24 hours, a request with the same key gets the first response again. Failed requests are not remembered.
+                 * @description A unique key that makes the request safe to retry: within 24 hours, the same request with the same key gets the first response again. Requests are the same if method, path, query, If-Match and If-None-Match are, and their bodies are equal JSON, whatever their white space, member order, escapes and number spelling. Failed requests are not remembered.
                  * @example 9f3c7f1e-5a38-4f0a-8a9a-7a4f0d7b3c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKeyHeader"];

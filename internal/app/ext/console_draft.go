@@ -32,7 +32,7 @@ func explainDraft(r *service.PageRequest, err error) error {
 		}
 		var failures []string
 		for _, f := range refused.Failures[:min(len(refused.Failures), shownFailures)] {
-			failures = append(failures, placeIn("value", r.Value("value"), f.Location)+": "+f.Reason)
+			failures = append(failures, placeIn("value", r.Value("value"), f.Location)+": "+f.Message())
 		}
 		if more := len(refused.Failures) - shownFailures; more > 0 {
 			failures = append(failures, fmt.Sprintf("and %d more", more))
@@ -58,6 +58,9 @@ func explainDraft(r *service.PageRequest, err error) error {
 	return errcode.Newf(errcode.Of(err), "%s: %v", where, err)
 }
 
+// isRequired is the text beside an empty field that the schema requires.
+const isRequired = "is required"
+
 // explainFields assigns a schema's violations to the fields of their properties. Violations of the whole object come
 // first in the text.
 func explainFields(r *service.PageRequest, refused *ext.SchemaError) error {
@@ -65,11 +68,17 @@ func explainFields(r *service.PageRequest, refused *ext.SchemaError) error {
 	var whole []string
 	for _, f := range refused.Failures {
 		path, err := canonjson.ParsePointer(f.Location)
+		if f.Missing.Set {
+			path = append(path, f.Missing.Value) // the form has a field for it
+		}
 		if err != nil || len(path) == 0 {
 			whole = append(whole, f.Reason)
 			continue
 		}
 		field, reason := othersField, f.Reason
+		if f.Missing.Set {
+			reason = isRequired
+		}
 		for name := range r.Values {
 			if kind, property, ok := parseField(name); ok && property == path[0] {
 				field, reason = name, placeInField(kind, r.Value(name), path[1:])+reason

@@ -18,6 +18,7 @@ func (x *exchange) postBulk() error { return x.bulk(parseFields(x.body, "items")
 func (x *exchange) bulk(f *fields) error {
 	tasks, err := x.items(f, "items", func(raw []byte) (ext.Task, error) {
 		item := parseFields(raw, itemNames...)
+		item.need("key")
 		t := ext.Task{Namespace: x.route.namespace, Key: ext.Key(item.text("key"))}
 		readPrecondition(item, &t.Precondition)
 		x.readPut(item, &t)
@@ -136,10 +137,11 @@ func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
 	word = f.text("op")
 	switch f.only(opNames[word]); {
 	case !f.has("op"):
-		f.fail("op", "is required: put, delete, check or increment")
+		f.lack("op", "put, delete, check or increment")
 	case opNames[word] == nil:
 		f.fail("op", "must be put, delete, check or increment")
 	}
+	f.need("namespace", "key")
 	t.Namespace, t.Key = ext.Namespace(f.text("namespace")), ext.Key(f.text("key"))
 	readPrecondition(f, &t.Precondition)
 	switch word {
@@ -149,7 +151,7 @@ func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
 		t.Kind = ext.DeleteTask
 	case "check":
 		if t.Kind = ext.CheckTask; f.err == nil && !t.Precondition.IsSet() {
-			f.fail("ifRevision", "or ifMatch is required in a check")
+			f.lack("ifRevision", "a check requires it, or ifMatch")
 		}
 	case "increment":
 		readIncrement(f, &t)

@@ -40,9 +40,9 @@ func TestItemsFail(t *testing.T) {
 	}{
 		{`1`, 400, []string{"cause VALIDATION_FAILED", "pointer /items/1"}},
 		{`{}`, 400, []string{"cause VALIDATION_FAILED"}},
-		{`{"value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /items/1/key"}},
+		{`{"value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /items/1"}},
 		{`{"key":"a/b","value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /items/1/key"}},
-		{`{"key":"k"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /items/1/value"}},
+		{`{"key":"k"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /items/1"}},
 		{`{"key":"k","value":{"a":[1e999]}}`, 400, []string{"cause VALIDATION_FAILED", "pointer /items/1/value/a/0"}},
 		{`{"key":"k","value":1,"ttlSeconds":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /items/1/ttlSeconds"}},
 		{`{"key":"k","value":1,"x":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /items/1/x"}},
@@ -103,13 +103,13 @@ func TestBatch(t *testing.T) {
 		status int
 		more   []string
 	}{
-		{`{"namespace":"a","key":"x"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/op"}},
+		{`{"namespace":"a","key":"x"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1"}},
 		{`{"op":"patch","namespace":"a","key":"x"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/op"}},
-		{`{"op":"put","key":"x","value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/namespace"}},
+		{`{"op":"put","key":"x","value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1"}},
 		{`{"op":"put","namespace":"a","key":"x","value":1,"by":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/by"}},
 		{`{"op":"delete","namespace":"a","key":"x","value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/value"}},
-		{`{"op":"check","namespace":"a","key":"x"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/ifRevision"}},
-		{`{"op":"increment","namespace":"a","key":"x","by":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/pointer"}},
+		{`{"op":"check","namespace":"a","key":"x"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1"}},
+		{`{"op":"increment","namespace":"a","key":"x","by":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1"}},
 		{`{"op":"increment","namespace":"a","key":"k","by":1,"pointer":"/x"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/pointer"}},
 		{`{"op":"increment","namespace":"a","key":"x","by":1,"pointer":""}`, 404, []string{"cause NOT_FOUND"}},
 		{`{"op":"check","namespace":"a","key":"k","ifRevision":9}`, 409, []string{"cause REVISION_MISMATCH", "revision 2"}},

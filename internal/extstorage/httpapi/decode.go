@@ -230,6 +230,18 @@ func (f *fields) note(err error) {
 // fail notes an error for a member.
 func (f *fields) fail(name, reason string) { f.note(invalid(pointerTo(name), reason)) }
 
+// lack notes that the object lacks a member. hint, if not "", describes the member.
+func (f *fields) lack(name, hint string) { f.note(ext.Lack(name, hint)) }
+
+// need notes the first of the names that the object lacks.
+func (f *fields) need(names ...string) {
+	for _, name := range names {
+		if !f.has(name) {
+			f.lack(name, "")
+		}
+	}
+}
+
 // find returns a member as it is written.
 func (f *fields) find(name string) ([]byte, bool) {
 	for i := range f.members {
@@ -323,7 +335,7 @@ func (f *fields) list(name string, maxElements int) (elements [][]byte) {
 	s := scanner{text: raw}
 	switch {
 	case !ok:
-		f.fail(name, "is required: a JSON array")
+		f.lack(name, "a JSON array")
 		return nil
 	case !s.skip('['):
 		f.fail(name, "must be a JSON array")

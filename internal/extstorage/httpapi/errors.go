@@ -147,6 +147,9 @@ func problemOf(err error) problem {
 		return p
 	}
 	p := problem{message: messageOf(err)}
+	if s, ok := errors.AsType[*ext.SchemaError](err); ok {
+		p.message = s.Failures[0].Message()
+	}
 	p.status, p.code = statusOf(err, code)
 	p.place(err)
 	if isHalfSentence(err) {
@@ -338,13 +341,16 @@ func (p *problem) appendTo(b []byte, requestID string) []byte {
 func appendFailure(b []byte, f *ext.SchemaFailure) []byte {
 	b = appendString(key(append(b, '{'), "pointer"), f.Pointer)
 	b = appendString(key(b, "location"), f.Location)
+	if f.Missing.Set && len(f.Missing.Value) <= maxSubject {
+		b = appendString(key(b, "missing"), f.Missing.Value)
+	}
 	if f.Keyword != "" {
 		b = appendString(key(b, "keyword"), f.Keyword)
 	}
 	if f.Bound != "" {
 		b = append(key(b, "bound"), f.Bound...)
 	}
-	return append(appendString(key(b, "message"), f.Reason), '}')
+	return append(appendString(key(b, "message"), f.Message()), '}')
 }
 
 var bodyErrors = web.BodyErrors{Announced: errLength, TooLarge: errLength, TooSlow: errSlowBody, Cut: errCutBody}

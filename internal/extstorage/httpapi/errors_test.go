@@ -41,8 +41,8 @@ func TestPlacesOfWrites(t *testing.T) {
 	const in = `"namespace":"a","key":"k"`
 	const most = `"keyword":"maximum","bound":5,"message":"must be at most 5"}]`
 
-	c.put("k", `{"value":{"n":7,"lines":[{"n":1},{"n":0}]}}`).wants(400, `{"code":"VALIDATION_FAILED","message":"/value/id is required","retryable":false,"pointer":"/value/id","failures":[`+
-		`{"pointer":"/value/id","location":"/id","keyword":"required","bound":["id"],"message":"is required"},`+
+	c.put("k", `{"value":{"n":7,"lines":[{"n":1},{"n":0}]}}`).wants(400, `{"code":"VALIDATION_FAILED","message":"/value lacks a required member: id","retryable":false,"pointer":"/value","failures":[`+
+		`{"pointer":"/value","location":"","missing":"id","keyword":"required","bound":["id"],"message":"lacks a required member: id"},`+
 		`{"pointer":"/value/lines/1/n","location":"/lines/1/n","keyword":"minimum","bound":1,"message":"must be at least 1"},`+
 		`{"pointer":"/value/n","location":"/n",`+most+`}`)
 
@@ -62,7 +62,7 @@ func TestPlacesOfWrites(t *testing.T) {
 	// A patch error points at the failing member, or the member's nearest parent in the patch.
 	for patch, places := range map[string]string{
 		`{"n":7}`:                               "/n /n",
-		`{"id":null}`:                           "/id /id",
+		`{"id":null}`:                           "/id ",
 		`{"lines":[{"n":1},{"n":{}},{"n":10}]}`: "/lines/2/n /lines/2/n",
 		`{"s":1,"n":6}`:                         "/n /n",
 		`[1]`:                                   " ",

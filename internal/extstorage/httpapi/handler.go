@@ -31,6 +31,7 @@ type exchange struct {
 	timeout time.Duration
 
 	route  route
+	path   string // raw, without the public prefix
 	target string // path from the client; "" without a resource
 	query  *query // nil unless the action takes one
 	body   []byte
@@ -52,7 +53,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	target, _, _ := strings.Cut(at.Target, "?")
 	x := &exchange{
 		in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout,
-		route: parseRoute(at.Path), target: target,
+		route: parseRoute(at.Path), path: at.Path, target: target,
 	}
 	act, err := x.action()
 	if err != nil {

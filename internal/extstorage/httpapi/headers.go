@@ -1,13 +1,13 @@
 package httpapi
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/web"
 )
 
 // precondition reads the condition headers. revision comes from the body, query or header.
@@ -41,7 +41,11 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 
 const maxIdempotencyKey = 255
 
-// idempotencyKey returns nil without the header. The hash over the request lets a store detect a reused key.
+// envelopeLevels is how deep a value is in the body of a batch: {"ops": [{"value": …}]}.
+const envelopeLevels = 3
+
+// idempotencyKey returns nil without the header. The caller has read all members of the body, so the values in it are within
+// their limits.
 func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	values := x.in.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -51,15 +55,9 @@ func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	if key := values[0]; len(values) > 1 || key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, outside) {
 		return nil, invalid("/idempotency-key", "must be a single key with 1 to 255 printable ASCII characters without spaces")
 	}
-	hash := sha256.New()
-	for _, part := range []string{
-		x.route.resource.String(), string(x.route.namespace), string(x.route.key),
-		strings.Join(x.in.Header.Values("If-Match"), ","), strings.Join(x.in.Header.Values("If-None-Match"), ","), string(x.body),
-	} {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		hash.Write(size[:]) // length prefix: parts cannot run into each other
-		hash.Write([]byte(part))
+	body, err := canonjson.ParseAround(x.body, envelopeLevels)
+	if err != nil {
+		return nil, err
 	}
-	return &ext.IdempotencyKey{Key: values[0], Request: [32]byte(hash.Sum(nil))}, nil
+	return &ext.IdempotencyKey{Key: values[0], Request: web.Fingerprint(x.in, x.path, body, recordConditions.Applied...)}, nil
 }

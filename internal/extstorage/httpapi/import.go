@@ -241,6 +241,7 @@ func (im *importer) begin(f *fields) {
 // schema imports a schema version, after the records collected so far.
 func (im *importer) schema(f *fields) error {
 	f.only(schemaNames)
+	f.need("namespace", "version", "status")
 	raw, _ := f.find("schema")
 	sc := ext.Schema{
 		Namespace: ext.Namespace(f.text("namespace")), Status: ext.SchemaStatus(f.text("status")), Document: raw,
@@ -314,6 +315,7 @@ func (im *importer) charge(n int64) error {
 // readRecord reads a record's line. In place of a TTL, it takes the time of expiry.
 func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	f.only(lineNames)
+	f.need("namespace", "key")
 	limits := im.x.service.Limits()
 	ns, err := ext.ParseNamespace(f.text("namespace"))
 	if err != nil {
@@ -325,7 +327,7 @@ func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	}
 	rec = ext.Record{Namespace: ns, Key: k, Value: f.value("value", limits.Value), Metadata: f.value("metadata", limits.Metadata)}
 	if rec.Value == "" {
-		f.fail("value", "is required")
+		f.lack("value", "")
 	}
 	if raw, _ := f.find("ttlExpiresAt"); string(raw) != "null" {
 		rec.ExpiresAt = f.moment("ttlExpiresAt")
@@ -349,7 +351,7 @@ func (im *importer) skip(f *fields) {
 	}
 	records := f.integer("records", 0, math.MaxInt64)
 	if !records.Set {
-		f.fail("records", "is required")
+		f.lack("records", "")
 	}
 	im.complete, im.counted = true, [2]int64{records.Value, f.integer("schemas", 0, math.MaxInt64).Value}
 }

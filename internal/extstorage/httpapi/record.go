@@ -129,7 +129,7 @@ var incrementNames = []string{"pointer", "by", "min", "max", "create", "ifRevisi
 func readIncrement(f *fields, t *ext.Task) {
 	t.Kind = ext.IncrementTask
 	if !f.has("pointer") {
-		f.fail("pointer", "is required: a JSON pointer to a number")
+		f.lack("pointer", "a JSON pointer to a number")
 	}
 	pointer, err := canonjson.ParsePointer(f.text("pointer"))
 	if err != nil {

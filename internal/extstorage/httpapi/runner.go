@@ -91,7 +91,7 @@ var anyOperation = func() []string {
 func (x *exchange) patchOf(f *fields) error {
 	patch := f.value("patch", x.service.Limits().Value)
 	if patch == "" && f.err == nil {
-		f.fail("patch", "is required: a JSON merge patch")
+		f.lack("patch", "a JSON merge patch")
 	}
 	return x.patch(f, patch, "/patch")
 }
@@ -106,7 +106,7 @@ func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) e
 	if r.Method != http.MethodPost {
 		return methodNotAllowed(w, http.MethodPost)
 	}
-	x := &exchange{in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout}
+	x := &exchange{in: r, out: w, path: at.Path, service: h.Service, rates: h.Rates, timeout: h.Timeout}
 	x.ask.Slot = x
 	if err := x.authenticateService(h.Tokens, h.Clock()); err != nil {
 		return err
@@ -172,8 +172,11 @@ func (x *exchange) envelope() error {
 	f := parseFields(x.body, anyOperation...)
 	word := f.text("operation")
 	op, ok := operations[word]
-	if !ok {
-		f.fail("operation", "must be put, get, list, delete, bulkPut, patch, increment, batch, changes, usage, schemas, registerSchema or setSchema")
+	switch words := "put, get, list, delete, bulkPut, patch, increment, batch, changes, usage, schemas, registerSchema or setSchema"; {
+	case !f.has("operation"):
+		f.lack("operation", words)
+	case !ok:
+		f.fail("operation", "must be "+words)
 	}
 	if ok {
 		x.in.Pattern = word
@@ -207,10 +210,12 @@ func (x *exchange) readPlace(f *fields, op *operation) {
 	names := slices.Concat([]string{"operation"}, op.names)
 	rt := &x.route
 	if !op.noSpace {
+		f.need("namespace")
 		names = append(names, "namespace")
 		rt.namespace, rt.hasNamespace = ext.Namespace(f.text("namespace")), true
 	}
 	if !op.noKey {
+		f.need("key")
 		names = append(names, "key")
 		rt.key, rt.hasKey = ext.Key(f.text("key")), true
 	}

@@ -26,11 +26,11 @@ func TestRunnerSchemas(t *testing.T) {
 		t.Errorf("a service lists %s, a client %s", a.body, b.body)
 	}
 	for body, pointer := range map[string]string{
-		`{"operation":"registerSchema","namespace":"a"}`:                             "/schema",
+		`{"operation":"registerSchema","namespace":"a"}`:                             "",
 		`{"operation":"registerSchema","namespace":"a","schema":{"type":"nothing"}}`: "/schema/type",
 		`{"operation":"registerSchema","namespace":"A","schema":true}`:               "/namespace",
 		`{"operation":"registerSchema","namespace":"a","schema":true,"key":"k"}`:     "/key",
-		`{"operation":"setSchema","namespace":"a","status":"active"}`:                "/version",
+		`{"operation":"setSchema","namespace":"a","status":"active"}`:                "",
 		`{"operation":"setSchema","namespace":"a","version":0,"status":"active"}`:    "/version",
 		`{"operation":"setSchema","namespace":"a","version":1,"status":"draft"}`:     "/status",
 		`{"operation":"schemas","namespace":"a","limit":0}`:                          "/limit",

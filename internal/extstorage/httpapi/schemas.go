@@ -81,7 +81,7 @@ func (x *exchange) postSchema() error { return x.registerSchema(parseFields(x.bo
 func (x *exchange) registerSchema(f *fields) error {
 	raw, ok := f.find("schema")
 	if !ok {
-		f.fail("schema", "is required: a JSON Schema document")
+		f.lack("schema", "a JSON Schema document")
 	}
 	if f.err != nil {
 		return f.err
@@ -103,14 +103,16 @@ func (x *exchange) setSchema() error {
 		return err
 	}
 	f := parseFields(x.body, "status")
+	f.need("status")
 	return x.setStatus(version, f.text("status"), f.err)
 }
 
 // setSchemaOf answers a change of status in an envelope.
 func (x *exchange) setSchemaOf(f *fields) error {
 	version := f.integer("version", 1, maxVersion)
+	f.need("status")
 	if !version.Set {
-		f.fail("version", "is required")
+		f.lack("version", "")
 	}
 	return x.setStatus(ext.SchemaVersion(version.Value), f.text("status"), f.err)
 }
@@ -156,8 +158,10 @@ func (x *exchange) checkSchema() (err error) {
 		}
 	}
 	switch {
-	case isDocument == version.Set:
-		f.fail("schema", "or version is required, and not both")
+	case isDocument && version.Set:
+		f.fail("schema", "must not be combined with version")
+	case !isDocument && !version.Set:
+		f.lack("schema", "a JSON Schema document, or version")
 	case version.Value > maxVersion:
 		return ext.ErrNoSchema
 	}
