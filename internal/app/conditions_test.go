@@ -82,11 +82,11 @@ type conditionWalk struct {
 	sent      int
 }
 
-// openConditions opens a server with every service and some data in each.
-func openConditions(t *testing.T) *conditionWalk {
+// openConditions opens a server with every service and some data in each. sections are more sections of its configuration.
+func openConditions(t *testing.T, sections ...string) *conditionWalk {
 	t.Helper()
 	w := &conditionWalk{chargedWalk: &chargedWalk{tokens: map[string]string{}, batch: someTenant}}
-	w.walk = openWalk(t, "request_memory = 2000000000\nmax_requests = 64\nmaster_secret = \""+strings.Repeat("m", 32)+"\"", "[buckets]\nkey_secret = \""+someKey+"\"\n")
+	w.walk = openWalk(t, "request_memory = 2000000000\nmax_requests = 64\nmaster_secret = \""+strings.Repeat("m", 32)+"\"", "[buckets]\nkey_secret = \""+someKey+"\"\n"+strings.Join(sections, ""))
 	go w.app.checks.Run(t.Context(), w.app.now, w.app.checkRunning)
 	w.authorize()
 	s3 := func(method, path, body string) string {
