@@ -120,7 +120,7 @@ func TestClient(t *testing.T) {
 	s := start(t, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 	for name, test := range map[string]func(*testing.T, *site){
 		"records": testRecords, "keys": testKeys, "list": testList, "numbers": testNumbers, "markup": testMarkup, "several": testSeveral, "batch": testBatch,
-		"lost answers": testLostAnswers, "changes": testChanges, "watch": testWatch, "schemas": testSchemas,
+		"lost answers": testLostAnswers, "update": testUpdate, "changes": testChanges, "watch": testWatch, "schemas": testSchemas,
 		"transfer": testTransfer, "tokens": testTokens, "usage": testUsage, "errors": testErrors,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,8 @@
 //
 // The client retries after a 429, when the server allows it. After a 408, 502, 503, 504 or network error the request
 // may have been executed, so the client repeats only safe requests: reads, puts and deletes without a precondition,
-// and batches and increments, which carry an idempotency key.
+// and batches, increments and updates, which carry an idempotency key. Watch never gives up. After a 401 the client asks
+// the TokenSource for another token.
 //
 // Types are generated from the server's OpenAPI description at /ext/openapi.json.
 package ext

@@ -17,7 +17,7 @@ type Install struct {
 
 // Records returns the records of a namespace. The first write creates the namespace.
 func (i Install) Records(namespace string) Records {
-	return Records{client: i.client, namespace: namespace, path: i.path + "/namespaces/" + url.PathEscape(namespace)}
+	return Records{client: i.client, install: i, namespace: namespace, path: i.path + "/namespaces/" + url.PathEscape(namespace)}
 }
 
 // Op is an operation of a batch. Methods of Records create it.

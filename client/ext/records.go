@@ -86,6 +86,7 @@ func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 // Records gives access to the records and schemas of a namespace.
 type Records struct {
 	client    *Client
+	install   Install
 	namespace string
 	path      string
 }

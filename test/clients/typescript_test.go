@@ -236,7 +236,7 @@ func take(t *testing.T, root, part string) {
 
 func token(s *binary.Server) string {
 	args := []string{"ext", "tokens", "create", "--tenant", tenant, "--install", install}
-	for _, ns := range []string{"life", "keys", "errors", "lists", "batches", "feed", "usage", "schemas", "numbers", "digits", "again", "once"} {
+	for _, ns := range []string{"life", "keys", "errors", "lists", "batches", "feed", "usage", "schemas", "numbers", "digits", "again", "once", "update"} {
 		args = append(args, "--namespace", ns+"=rw")
 	}
 	return strings.TrimSpace(s.Verb(args...))

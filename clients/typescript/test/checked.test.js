@@ -17,6 +17,17 @@ const client = createClient({
 const ns = client.namespace("n");
 const exact = createClient({ baseUrl: "http://server.example", install: "i", token: "t", stringify: (v) => JSON.stringify(v), fetch: async () => (sent++, Response.json({})) });
 
+/** It has no records. Its reads do not count as sent. */
+const empty = createClient({
+  baseUrl: "http://server.example",
+  install: "i",
+  token: "t",
+  fetch: async (request) => {
+    if (request.method !== "GET") sent++;
+    return Response.json({ error: { code: "NOT_FOUND", message: "no such record" } }, { status: 404 });
+  },
+}).namespace("n");
+
 const texts = ["\ud800", "a\udc00b", "\udc00\ud800", "\u{1f600}\ud83d"];
 const numbers = [NaN, Infinity, -Infinity];
 
@@ -42,6 +53,7 @@ const table = {
     number: [(n) => ns.put("k", 1, { ttlSeconds: n }), (n) => ns.put("k", 1, { ifRevision: n }), (n) => ns.put("k", 1, { schemaVersion: n })],
     value: [(v) => ns.put("k", v), (v) => ns.put("k", 1, { metadata: { v } }), (v) => exact.namespace("n").put("k", v)],
   },
+  "Namespace.update": { text: [(s) => ns.update(s, () => 1)], number: [(n) => empty.update("k", () => 1, { ttlSeconds: n })], value: [(v) => empty.update("k", () => v), (v) => empty.update("k", () => 1, { metadata: { v } })] },
   "Namespace.delete": { text: [(s) => ns.delete(s), (s) => ns.delete("k", { ifMatch: s })], number: [(n) => ns.delete("k", { ifRevision: n })] },
   "Namespace.patch": { text: [(s) => ns.patch(s, {}), (s) => ns.patch("k", {}, { ifMatch: s })], number: [(n) => ns.patch("k", {}, { ifRevision: n })], value: [(v) => ns.patch("k", v)] },
   "Namespace.increment": {

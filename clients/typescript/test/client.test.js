@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { HoldfastError, createClient } from "@holdfast/ext-storage";
+import { HoldfastError, createClient, deletion } from "@holdfast/ext-storage";
 
 const { BASE_URL: baseUrl = "", LIMITED_URL = "", INSTALL: install = "", TOKEN: token = "", LIMITED_TOKEN = "" } = process.env;
 assert.ok(baseUrl && LIMITED_URL && install && token && LIMITED_TOKEN, "test/clients sets the environment of these tests");
@@ -311,6 +311,52 @@ test("number objects of parse are accepted in requests", async () => {
     }
   }
   assert.deepEqual(ops, ["put", "put", "put", "delete"]);
+});
+
+test("no update is lost", async (t) => {
+  let requests = 0;
+  const writers = [1, 2].map(() =>
+    client({
+      fetch: async (request) => {
+        const answer = await fetch(request);
+        return ++requests % 7 === 0 ? (await answer.arrayBuffer(), gone()) : answer;
+      },
+    }).namespace("update"),
+  );
+  const each = 20;
+  await Promise.all(
+    writers.map(async (ns) => {
+      for (let i = 0; i < each; i++) await ns.update("n", (n = 0) => Number(n) + 1, i === 0 ? { metadata: { by: "test" } } : {});
+    }),
+  );
+  const ns = client().namespace("update");
+  const record = await ns.get("n");
+  assert.deepEqual([record?.value, record?.revision, record?.metadata], [2 * each, 2 * each, { by: "test" }]);
+
+  assert.equal((await ns.update("n", () => undefined))?.etag, record?.etag);
+  assert.equal((await ns.get("n"))?.etag, record?.etag);
+  const written = await ns.update("n", async () => null, { ttlSeconds: 60 });
+  assert.ok(written?.ttlExpiresAt && written.revision === 2 * each + 1);
+  assert.equal((await ns.get("n"))?.value, null);
+  for (const _ of [1, 2]) assert.equal(await ns.update("n", () => deletion), undefined); // the second finds no record
+  assert.equal(await ns.get("n"), undefined);
+  assert.equal(await ns.update("n", (value, stored) => void assert.deepEqual([value, stored], [undefined, undefined])), undefined);
+  await assert.rejects(ns.update("n", () => Promise.reject(new Error("own"))), { message: "own" });
+  await assert.rejects(ns.update("n", () => 1, { ttlSeconds: 1 }), error({ status: 400 }));
+
+  // Another client always comes first.
+  let rounds = 0;
+  const stop = new AbortController();
+  const busy = async () => {
+    await ns.put("busy", ++rounds);
+    if (rounds === 5) stop.abort(new Error("enough"));
+    return "mine";
+  };
+  await assert.rejects(ns.update("busy", busy, { signal: stop.signal }), { message: "enough" });
+  assert.equal(rounds, 5);
+  t.mock.method(Math, "random", () => 0); // no pauses
+  await assert.rejects(ns.update("busy", busy), error({ cause: "REVISION_MISMATCH", status: 412 }));
+  assert.equal(rounds, 105);
 });
 
 test("idempotent requests are retried", async () => {
