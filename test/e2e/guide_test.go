@@ -87,6 +87,7 @@ func typeAll(t *testing.T, env []string, folder string, addresses []string, comm
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	wantIgnored(t, folder)
 	back := slices.Clone(addresses)
 	for i := 0; i < len(back); i += 2 {
 		back[i], back[i+1] = back[i+1], back[i]
@@ -98,6 +99,23 @@ func typeAll(t *testing.T, env []string, folder string, addresses []string, comm
 	for i := range commands {
 		if c := &commands[i]; !c.answers(answers[i]) {
 			t.Errorf("$ %s\noutput:\n%s\nguide:\n%s", c.command, answers[i], c.answer)
+		}
+	}
+}
+
+// wantIgnored checks that git status in a checkout stays empty although the commands created the files in folder.
+func wantIgnored(t *testing.T, folder string) {
+	t.Helper()
+	git := binary.Program(t, "git")
+	ignored, err := filepath.Abs(filepath.Join("..", "..", ".gitignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository := filepath.Join(t.TempDir(), "git")
+	for _, args := range [][]string{{"init", "-q", "--bare"}, {"-c", "core.bare=false", "-c", "core.excludesFile=" + ignored, "--work-tree=" + folder, "status", "--porcelain", "--untracked-files=all"}} {
+		out, err := exec.CommandContext(t.Context(), git, append([]string{"--git-dir=" + repository}, args...)...).CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("git %q: %v: the guide's commands create files that git does not ignore:\n%s", args, err, out)
 		}
 	}
 }
