@@ -160,7 +160,7 @@ func (b *browser) consoleUploads() {
 		if status := b.send(http.MethodGet, b.base+"/console/buckets/image?account=tester&bucket=photos&object=new/"+name, nil); status != http.StatusBadRequest {
 			b.t.Errorf("%s as an image: %d", name, status)
 		}
-		if b.open("buckets/download?account=tester&bucket=photos&object=new/" + name); b.kind != "application/octet-stream" || !strings.Contains(b.policy, "sandbox") {
+		if b.open("buckets/objects/get?account=tester&bucket=photos&object=new/" + name); b.kind != "application/octet-stream" || !strings.Contains(b.policy, "sandbox") {
 			b.t.Errorf("%s is sent as %s with %s", name, b.kind, b.policy)
 		}
 	}
@@ -201,7 +201,7 @@ func (b *browser) consoleVersions() {
 	b.submit("Delete object", "confirm", "notes.txt")
 	b.follow("Show versions")
 	b.shows("delete marker")
-	for path, want := range map[string]int{"download": http.StatusConflict, "thumbnail": http.StatusConflict, "image": http.StatusConflict, "object": http.StatusOK} {
+	for path, want := range map[string]int{"objects/get": http.StatusNotFound, "thumbnail": http.StatusConflict, "image": http.StatusConflict, "object": http.StatusOK} {
 		if status := b.send(http.MethodGet, b.base+"/console/buckets/"+path+bucket+"&object=a/notes.txt", nil); status != want {
 			b.t.Errorf("%s of a delete marker: %d", path, status)
 		}

@@ -14,7 +14,7 @@ import (
 var notCredentials = map[string]string{
 	"it gives a right, or makes something: after a restore it is missing, which its user notices": `buckets/accounts/create buckets/buckets/create
 		buckets/keys/create buckets/tokens/create buckets/nodes/add ext/service-tokens/create ext/tokens/create ext/tenants/restore ext/installs/restore
-		ext/installs/import guest/keys/add guest/tenant-keys/create guest/tenants/reinstate tokenserver/access/allow tokenserver/nodes/add tokenserver/nodes/undo
+		ext/installs/import ext/records/put buckets/objects/put guest/keys/add guest/tenant-keys/create guest/tenants/reinstate tokenserver/access/allow tokenserver/nodes/add tokenserver/nodes/undo
 		sync/tokens/create buckets/imports/run guest/tokens/create
 		tokenserver/accounts/import tokenserver/users/import`,
 	"the restore revokes all handoff keys": `guest/keys/activate guest/keys/retire guest/keys/revoke guest/keys/revoke-all guest/keys/rotate

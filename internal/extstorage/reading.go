@@ -25,6 +25,7 @@ type Listing struct {
 	Namespace Namespace
 	Prefix    string
 	Cursor    string // previous page's cursor; "" means from the start
+	After     Key    // only keys after it; for operators, who need no sealed cursor; "" means from the start
 	Limit     int    // 1 to MaxPage
 	Reverse   bool
 	Values    bool
@@ -50,7 +51,7 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 	}
 	q := Query{
 		Namespace: l.Namespace, Prefix: l.Prefix, Reverse: l.Reverse, Limit: l.Limit,
-		Values: l.Values, Metadata: l.Metadata, Now: s.moment(),
+		Values: l.Values, Metadata: l.Metadata, Now: s.moment(), After: l.After,
 	}
 	if l.Cursor != "" {
 		after, err := s.cursors.open(l.Cursor, question...)

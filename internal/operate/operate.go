@@ -58,6 +58,8 @@ type About struct {
 	// Short is a second spelling of the command: a word after the service's name, e.g. "compare" for holdfast sync
 	// compare. "" means that only noun and verb name it.
 	Short string
+	// Alias is another word for the verb in the command, e.g. "rm" for delete; "": none.
+	Alias string
 	// Example lists examples for the command's help, each on a line with only the arguments and flags: "main
 	// --dry-run\n".
 	Example string

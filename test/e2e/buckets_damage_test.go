@@ -150,7 +150,7 @@ func (d *damaged) readNative(key string) {
 func (d *damaged) download(cookie string) func(key string) {
 	return func(key string) {
 		d.t.Helper()
-		r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.server.Admin+"/console/buckets/download?account=main&bucket=box&object="+key, http.NoBody)
+		r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.server.Admin+"/console/buckets/objects/get?account=main&bucket=box&object="+key, http.NoBody)
 		if err != nil {
 			d.t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ var counts = []service.Counted{
 func (s *Buckets) console() *service.Console {
 	return &service.Console{Title: "Buckets", Icon: "bucket", Everyday: []string{"buckets", "accounts", "nodes"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseThing, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "buckets", Title: "Buckets", Listed: true, Instead: true, Access: operate.ForViewers, Show: s.showBuckets},
-		{Path: "objects", Title: "Objects", Access: operate.ForViewers, Show: s.showObjects, Actions: []service.Action{
+		{Path: "objects", Title: "Objects", Instead: true, Access: operate.ForViewers, Show: s.showObjects, Actions: []service.Action{
 			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},
 			{Name: "delete-chosen", Logged: []string{"account", "bucket", "objects"}, Run: s.deleteChosen},
 			{Name: "move-chosen", Logged: []string{"account", "bucket", "objects", "to-bucket", "to-folder"}, Run: s.moveChosen},
@@ -45,7 +45,6 @@ func (s *Buckets) console() *service.Console {
 		{Path: "buckets/show", Access: operate.ForViewers, Show: s.showQuotaForm},
 		{Path: "lifecycle/show", Access: operate.ForViewers, Show: s.showAboveLifecycle},
 		{Path: "nodes", Access: operate.ForViewers, Show: showAuditLink},
-		{Path: "download", Title: "Download", Access: operate.ForAdmins, Send: s.sendObject},
 		{Path: "image", Title: "Image", Access: operate.ForAdmins, Send: s.sendImage},
 		{Path: "thumbnail", Title: "Thumbnail", Access: operate.ForAdmins, Send: s.sendThumbnail, Memory: thumbnailHead},
 	}}
@@ -156,7 +155,7 @@ func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*serv
 		view.Blocks = []service.Block{&service.Notice{State: service.Warning, Text: "A delete marker hides this object's versions. Restore a version, or delete the marker."}}
 	default:
 		view.Blocks = append([]service.Block{
-			&service.Links{All: []service.Link{{Text: "Download", To: objectPage("download", a, b, v.Name, shownVersion(&v))}}},
+			&service.Links{All: []service.Link{{Text: "Download", To: objectPage("objects/get", a, b, v.Name, shownVersion(&v))}}},
 			objectFacts(b, &v),
 		}, s.preview(ctx, a, b, &v)...)
 		if !v.Current {
@@ -230,15 +229,6 @@ func (s *Buckets) sent(ctx context.Context, r *service.PageRequest) (a buckets.A
 		err = buckets.ErrMarker
 	}
 	return a, b, v, err
-}
-
-// sendObject sends a body as a download, so that a browser does not show HTML from a user.
-func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*service.File, error) {
-	a, b, v, err := s.sent(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return s.file(ctx, a, b, &v.Object), nil
 }
 
 // file reads the body when the file is sent. o must be in bucket b.

@@ -177,23 +177,28 @@ func (s *Buckets) deleteVersion(ctx context.Context, r *service.PageRequest) (o 
 
 // version reads the version in a page's address, or the current object. The current object may be a delete marker.
 func (s *Buckets) version(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, v buckets.Version, err error) {
-	if a, b, err = s.bucket(ctx, r); err != nil {
-		return a, b, v, err
+	if a, b, err = s.bucket(ctx, r); err == nil {
+		v, err = s.versionIn(ctx, a, b, r.Value("object"), r.Value("version"))
 	}
-	var id buckets.VersionID
-	if text := r.Value("version"); text != "" {
-		if id, err = buckets.ParseVersionID(text); err != nil {
-			return a, b, v, err
+	return a, b, v, err
+}
+
+// versionIn reads a version of an object. id "" is the current object, which may be a delete marker.
+func (s *Buckets) versionIn(ctx context.Context, a buckets.Account, b buckets.Bucket, name, id string) (v buckets.Version, err error) {
+	var version buckets.VersionID
+	if id != "" {
+		if version, err = buckets.ParseVersionID(id); err != nil {
+			return v, err
 		}
 	}
 	if b.Versioning == buckets.VersioningOff && id == "" {
-		v.Object, err = s.opened.Object(ctx, a.ID, b.ID, r.Value("object"))
+		v.Object, err = s.opened.Object(ctx, a.ID, b.ID, name)
 		v.Current = true
-		return a, b, v, err
+		return v, err
 	}
-	v, err = s.opened.Version(ctx, a.ID, b.ID, r.Value("object"), id)
+	v, err = s.opened.Version(ctx, a.ID, b.ID, name, version)
 	if errors.Is(err, buckets.ErrNoVersion) {
 		err = errcode.New(errcode.NotFound, "the version does not exist any more")
 	}
-	return a, b, v, err
+	return v, err
 }

@@ -104,7 +104,7 @@ func (s *Buckets) Service() service.Service {
 				Again: []string{"policy/set", "policy/delete", "policy/block-public", "buckets/set-access", "buckets/set-cors"}},
 			{Counted: service.Counted{Of: "bucket", Table: "manta_bucket"}, Again: []string{"buckets/set-lock", "buckets/delete", "quotas/set"}},
 			{Counted: service.Counted{Of: "retentions and legal holds of versions"}, Again: []string{"versions/retain", "versions/hold"}},
-			{Counted: service.Counted{Of: "deleted versions"}, Again: []string{"versions/delete"}},
+			{Counted: service.Counted{Of: "deleted objects and versions"}, Again: []string{"objects/delete", "versions/delete"}},
 		},
 		// Encrypts the secrets of access keys.
 		Secrets:        []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},

@@ -16,7 +16,7 @@ import (
 // operations lists them as the command's help does, with those that show and stop background jobs.
 func (s *Buckets) operations() []operate.Operation {
 	return operate.InBackground(slices.Concat(
-		s.accountOperations(), s.keyOperations(), s.bucketOperations(), s.nameOperations(), s.versionOperations(), s.uploadOperations(), s.lifecycleOperations(), s.policyOperations(), s.notificationOperations(), s.deadLetterOperations(), s.quotaOperations(), s.tokenOperations(), s.nodeOperations(), s.damageOperations(), s.auditOperations(), s.importOperations(),
+		s.accountOperations(), s.keyOperations(), s.bucketOperations(), s.nameOperations(), s.objectOperations(), s.versionOperations(), s.uploadOperations(), s.lifecycleOperations(), s.policyOperations(), s.notificationOperations(), s.deadLetterOperations(), s.quotaOperations(), s.tokenOperations(), s.nodeOperations(), s.damageOperations(), s.auditOperations(), s.importOperations(),
 	))
 }
 

@@ -28,7 +28,7 @@ func (s *Extensions) console() *service.Console {
 	return &service.Console{Title: "Extension storage", Icon: "records", Everyday: []string{"installs", "tenants", "usage"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseTier, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "installs/show", Access: operate.ForViewers, Show: s.showBrowser, Actions: []service.Action{{Name: "open", Reads: true, Run: s.openNamespace}}},
 		{Path: "feed", Title: "Changes", Access: operate.ForViewers, Show: s.showFeed},
-		{Path: "records", Title: "Records", Access: operate.ForViewers, Show: s.showRecords, Actions: []service.Action{
+		{Path: "records", Title: "Records", Instead: true, Access: operate.ForViewers, Show: s.showRecords, Actions: []service.Action{
 			{Name: "delete-chosen", Logged: []string{"tenant", "install", "namespace", "records"}, Run: s.deleteChosen},
 		}},
 		{Path: createPath, Title: createTitle, Access: operate.ForViewers, Show: s.showCreate, Actions: []service.Action{

@@ -227,6 +227,7 @@ func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*s
 		Title:   "Record " + string(key),
 		Parents: p.trail(),
 		Blocks: []service.Block{
+			&service.Links{All: []service.Link{{Text: "Download", To: service.PageLink("records/get", p.values("key", string(key))...)}}},
 			&service.Facts{Inline: true, Rows: []service.Fact{
 				{Name: "Revision", Cell: service.TextCell(decimal(int64(rec.Revision)))}, {Name: "Created", Cell: momentCell(rec.CreatedAt)},
 				{Name: "Updated", Cell: momentCell(rec.UpdatedAt)}, {Name: "Expires", Cell: momentCell(rec.ExpiresAt)},

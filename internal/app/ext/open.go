@@ -77,6 +77,7 @@ func (s *Extensions) Service() service.Service {
 				Again: []string{"installs/revoke", "installs/delete", "tenants/delete", "installs/set", "installs/quota"}},
 			{Counted: service.Counted{Of: "install tokens"}, Again: []string{"tokens/revoke", "tokens/revoke-id"}},
 			{Counted: service.Counted{Of: "service tokens"}, Again: []string{"tokens/revoke", "service-tokens/revoke-id"}},
+			{Counted: service.Counted{Of: "deleted records"}, Again: []string{"records/delete"}},
 		},
 		// Signs client tokens and cursors.
 		Secrets: []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},

@@ -16,7 +16,7 @@ import (
 // operations lists them as the command's help does, with those that show and stop background jobs.
 func (s *Extensions) operations() []operate.Operation {
 	return operate.InBackground(slices.Concat(
-		s.installOperations(), s.tenantOperations(), s.schemaOperations(), s.usageOperations(), s.tokenOperations(), s.serviceTokenOperations(), s.deadLetterOperations(),
+		s.installOperations(), s.tenantOperations(), s.recordOperations(), s.schemaOperations(), s.usageOperations(), s.tokenOperations(), s.serviceTokenOperations(), s.deadLetterOperations(),
 	))
 }
 

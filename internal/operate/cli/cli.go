@@ -54,6 +54,9 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 // spelled returns an operation's command with these words after holdfast.
 func spelled(sh *service.Shell, o *operate.Operation, use string, words ...string) *cobra.Command {
 	cmd := newCommand(sh, o, &cobra.Command{Use: use, Short: o.Doc}).cmd
+	if o.Alias != "" {
+		cmd.Aliases = []string{o.Alias}
+	}
 	for line := range strings.Lines(o.Example) {
 		all := slices.Concat([]string{"holdfast"}, words, []string{strings.TrimRight(line, "\n")})
 		cmd.Example += "  " + strings.Join(slices.DeleteFunc(all, func(word string) bool { return word == "" }), " ") + "\n"

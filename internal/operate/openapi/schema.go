@@ -119,6 +119,8 @@ func schema(t reflect.Type) object {
 		return object{{"type", "string"}}
 	case reflect.Slice:
 		return object{{"type", "array"}, {"items", schema(t.Elem())}}
+	case reflect.Map:
+		return object{{"type", "object"}, {"additionalProperties", schema(t.Elem())}}
 	case reflect.Struct:
 		return structSchema(t)
 	}
