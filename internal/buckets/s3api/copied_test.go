@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 	"holdfast/internal/testdb"
 )
 
-// Ways to copy an object. Each sends new values for all properties.
+// Ways to copy an object. Each sends new values for all properties, and then none.
 const (
 	wayCopy    = iota // to another key, with the directives COPY
 	wayReplace        // to another key, with the directives REPLACE
@@ -99,6 +100,8 @@ type copying struct {
 	*server
 	owner buckets.AccountID
 	until time.Time
+
+	silent bool // copies send no properties, so that those of the request are S3's defaults
 }
 
 func (c *copying) bucket(name string) buckets.Bucket {
@@ -158,8 +161,11 @@ func (c *copying) multipart(bucket, key string) {
 	c.complete(target, id, c.part(target, id, "1", copiedBody)).want(200)
 }
 
-// requested are the values that each copy sends.
+// requested are the values that each copy sends, or the defaults.
 func (c *copying) requested(key string) map[string]any {
+	if c.silent {
+		return properties(buckets.Object{Name: key, Creator: c.owner, ContentType: "binary/octet-stream"})
+	}
 	return properties(buckets.Object{
 		Name: key, Creator: c.owner, ContentType: "text/2", Headers: map[string]string{
 			"cache-control": "max-age=2", "content-disposition": "attachment; filename=2", "content-encoding": "e2", "content-language": "l2", "expires": "e2",
@@ -179,6 +185,9 @@ func (c *copying) make(way int, write func(bucket, key string)) (from, to bucket
 	sent := append(objectHeaders("2"), "x-amz-tagging: t=2", "x-amz-storage-class: GLACIER_IR")
 	if way != wayItself {
 		sent = append(sent, "x-amz-object-lock-mode: GOVERNANCE", "x-amz-object-lock-retain-until-date: "+c.until.Format(time.RFC3339), "x-amz-object-lock-legal-hold: OFF")
+	}
+	if c.silent {
+		sent = nil
 	}
 	if way == wayItself {
 		bucket = "photos"
@@ -220,8 +229,8 @@ func (c *copying) check(way int, write func(bucket, key string), had map[string]
 		}
 	}
 	for name, want := range copiedProperties {
-		if why := wrong(want[way], got[name], was[name], c.requested(to.Name)[name], name); why != "" {
-			c.t.Errorf("%s, %s: %v, %s (source %v)", wayNames[way], name, got[name], why, was[name])
+		if why := c.wrong(want[way], got[name], was[name], c.requested(to.Name)[name], name); why != "" {
+			c.t.Errorf("%s (silent: %v), %s: %v, %s (source %v)", wayNames[way], c.silent, name, got[name], why, was[name])
 		}
 	}
 }
@@ -232,15 +241,19 @@ func TestCopiedProperties(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *server) {
 		t.Helper()
-		c := &copying{s, s.accountID("main"), time.Now().Add(time.Hour).UTC().Truncate(time.Second)}
+		c := &copying{server: s, owner: s.accountID("main"), until: time.Now().Add(time.Hour).UTC().Truncate(time.Second)}
 		s.do("PUT", "/photos", "").want(200)
 		s.do("PUT", "/vault", "", "x-amz-bucket-object-lock-enabled: true").want(200)
 		had := map[string]bool{} // properties that a source had
 		for _, write := range []func(bucket, key string){c.single, c.multipart} {
 			for way := range ways {
+				c.silent = false
+				c.check(way, write, had)
+				c.silent = true
 				c.check(way, write, had)
 			}
 		}
+		c.checksums()
 		for name := range copiedProperties {
 			if !had[name] && !slices.Contains([]string{"Restored", "Inline", "Frames", "CRC32C"}, name) {
 				t.Errorf("no source has %s", name)
@@ -249,15 +262,31 @@ func TestCopiedProperties(t *testing.T) {
 	})
 }
 
+// checksums copies with each checksum algorithm. Onto itself, the body is written again if a checksum is to be computed.
+func (c *copying) checksums() {
+	c.t.Helper()
+	c.do("PUT", "/photos/summed", copiedBody).want(200)
+	for i := range checksum.NumAlgorithms {
+		a := checksum.Algorithm(i)
+		for _, key := range []string{"summed", "summed-copy"} {
+			c.do("PUT", "/photos/"+key, "", "x-amz-copy-source: photos/summed", "x-amz-metadata-directive: REPLACE", "x-amz-checksum-algorithm: "+a.String()).want(200).has("<Checksum" + a.String() + ">")
+			if o := c.object("photos", key); o.Checksum.Algorithm != a.String() {
+				c.t.Errorf("copy to %s with %s: checksum %v", key, a, o.Checksum)
+			}
+		}
+	}
+}
+
 // wrong returns why a copied property is wrong, or "".
-func wrong(want string, got, was, sent any, name string) string {
+func (c *copying) wrong(want string, got, was, sent any, name string) string {
 	isZero := got == nil || reflect.ValueOf(got).IsZero()
 	ok := true
 	switch want {
 	case ofSource:
 		ok = reflect.DeepEqual(got, was)
 	case ofRequest:
-		ok = reflect.DeepEqual(got, sent) && (name == "Creator" || !reflect.DeepEqual(got, was))
+		isDefault := c.silent && (sent == nil || reflect.ValueOf(sent).IsZero())
+		ok = isDefault && isZero || reflect.DeepEqual(got, sent) && (name == "Creator" || !reflect.DeepEqual(got, was))
 	case absent:
 		ok = isZero
 	case fresh:
@@ -274,8 +303,8 @@ func wrong(want string, got, was, sent any, name string) string {
 		case "Parts":
 			ok = got == 1
 		case "Checksum":
-			c, _ := got.(buckets.Checksum)
-			ok = want == fromBody && c == buckets.Checksum{Algorithm: "SHA256", Value: sha256Of(copiedBody)} || want == "upload" && c.Algorithm == "CRC32C" && c.Composite
+			k, _ := got.(buckets.Checksum)
+			ok = want == fromBody && k == buckets.Checksum{Algorithm: "SHA256", Value: sha256Of(copiedBody)} || want == "upload" && k.Algorithm == "CRC32C" && k.Composite
 		}
 	}
 	if ok {
