@@ -18,8 +18,8 @@ import (
 )
 
 // TokenSource returns a bearer token. It is called for each request, so it should cache the token until it expires. If
-// the server refuses a token with 401, the source is called again: RefusedToken then returns that token, and another
-// one is sent.
+// the server refuses a token with 401, the source is called again: RefusedToken then returns that token. The request is
+// repeated with another token.
 type TokenSource func(context.Context) (string, error)
 
 type refusedKey struct{}

@@ -23,9 +23,9 @@ const maxUpdates = 100
 // times. So change may run several times.
 //
 // Without a record, change gets nil, and its result creates the record. If it returns ErrUnchanged, nothing is
-// written; ErrDelete deletes the record; Update returns other errors. The metadata stay if Put.Metadata is nil. As with Put,
-// a record without a TTL does not expire. The result is zero if there is no record afterwards. Update writes with an idempotency
-// key, so it is retried after a lost response; errors from the server are like those of Batch.
+// written; ErrDelete deletes the record; Update returns other errors. The metadata stay if Put.Metadata is nil. As with
+// Put, a record without a TTL does not expire. The result is zero if there is no record afterwards. Update writes with
+// an idempotency key, so it is retried after a lost response; errors from the server are like those of Batch.
 func (r Records) Update(ctx context.Context, key string, change func(*Record) (Put, error)) (RecordMeta, error) {
 	for failed := 0; ; failed++ {
 		meta, err := r.update(ctx, key, change)
@@ -52,23 +52,25 @@ func (r Records) update(ctx context.Context, key string, change func(*Record) (P
 			TTLExpiresAt: rec.TTLExpiresAt, CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt,
 		}
 	case !errors.Is(err, CodeNotFound):
-		return meta, err
+		return RecordMeta{}, err
 	}
 	put, err := change(stored)
-	op := r.PutOp(key, put, guard)
-	switch {
-	case errors.Is(err, ErrUnchanged) || errors.Is(err, ErrDelete) && stored == nil:
+	deletes := errors.Is(err, ErrDelete)
+	if errors.Is(err, ErrUnchanged) || deletes && stored == nil {
 		return meta, nil
-	case errors.Is(err, ErrDelete):
-		op = r.DeleteOp(key, guard)
-	case err != nil:
-		return meta, err
-	case put.Metadata == nil && stored != nil:
+	}
+	if err != nil && !deletes {
+		return RecordMeta{}, err
+	}
+	if put.Metadata == nil && stored != nil {
 		put.Metadata = stored.Metadata
-		op = r.PutOp(key, put, guard)
+	}
+	op := r.PutOp(key, put, guard)
+	if deletes {
+		op = r.DeleteOp(key, guard)
 	}
 	results, err := r.install.Batch(ctx, op)
-	if err != nil || results[0].Op == "delete" {
+	if err != nil || deletes {
 		return RecordMeta{}, err
 	}
 	w := results[0]

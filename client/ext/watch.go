@@ -21,9 +21,9 @@ const watchGrace = 15 * time.Second
 
 // Watch yields changes after a number until ctx is done. It goes on after outages, with growing delays: lost
 // connections, the statuses 408, 425, 429 and 5xx, responses that are not from the server, and a TokenSource that
-// fails with a [net.Error]. Other errors end it: errors of ctx and of the TokenSource, a token that is refused when it is new, and
-// a refusal such as CHANGES_EXPIRED, which also follows a restore of the server. To continue later, pass the Seq of
-// the last change.
+// fails with a [net.Error]. Other errors end it: the error of ctx, other errors of the TokenSource, a new token that is
+// refused, and refusals such as CHANGES_EXPIRED, which also follows a restore of the server. To continue later, pass
+// the Seq of the last change.
 func (i Install) Watch(ctx context.Context, since int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for failed := 0; ; {

@@ -48,7 +48,9 @@ func StartExtension(t *testing.T, dir string) *Browser {
 // EndWorkers ends the service workers, as Chromium itself does.
 func (b *Browser) EndWorkers(t *testing.T) {
 	t.Helper()
-	var all struct{ TargetInfos []struct{ TargetID, Type string } }
+	var all struct {
+		TargetInfos []struct{ TargetID, Type string }
+	}
 	b.conn.must(t, "", "Target.getTargets", nil, &all)
 	ended := 0
 	for _, target := range all.TargetInfos {

@@ -156,6 +156,7 @@ func TestTypeScript(t *testing.T) {
 	}
 	t.Run("express", func(t *testing.T) { express(t, c) })
 	t.Run("token", func(t *testing.T) { tokenInPage(t, c.dir) })
+	t.Run("token services", func(t *testing.T) { tokenServices(t, c) })
 	t.Run("restored", func(t *testing.T) { restored(t, c) })
 	c.serve(t)
 	for _, file := range []string{

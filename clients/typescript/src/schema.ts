@@ -2487,8 +2487,8 @@ export interface operations {
                      *           {
                      *             "key": "theme",
                      *             "revision": 3,
-                     *             "pointer": "/font",
-                     *             "reason": "is required"
+                     *             "pointer": "",
+                     *             "reason": "lacks a required member: font"
                      *           }
                      *         ],
                      *         "nextCursor": null
