@@ -89,6 +89,7 @@ func wantPlaces(t *testing.T, value canonjson.Value, missing *string, err error)
 		place, found := value.Lookup(at)
 		if err != nil || !found {
 			t.Errorf("%.200s contains no %q: %v", value, f.Location, err)
+			continue
 		}
 		if _, found := place.Lookup(canonjson.Pointer{f.Missing.Value}); f.Missing.Set && (found || place[0] != '{') {
 			t.Errorf("%s is said to lack %q", place, f.Missing.Value)
