@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"holdfast/internal/app"
+	"holdfast/internal/app/service"
 	"holdfast/internal/cli"
 	"holdfast/internal/suite"
 )
@@ -197,7 +198,7 @@ func (b *browser) check(policy string) {
 			b.t.Errorf("%s: element %s in\n%s", b.at, e.name, b.raw)
 		}
 		for name, value := range e.attrs {
-			if strings.HasPrefix(name, "on") || name == "style" || (name == "href" || name == "src" || name == "action") && !strings.HasPrefix(value, "/console/") && value != "#main" && !strings.HasPrefix(value, "#form-") {
+			if strings.HasPrefix(name, "on") || name == "style" || (name == "href" || name == "src" || name == "action") && !strings.HasPrefix(value, "/console/") && !strings.HasPrefix(value, service.GuidePrefix) && value != "#main" && !strings.HasPrefix(value, "#form-") {
 				b.t.Errorf("%s: attribute %s=%q", b.at, name, value)
 			}
 		}

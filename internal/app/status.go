@@ -33,6 +33,7 @@ type serverStatus struct {
 	Services  []serviceStatus `json:"services"`
 	Documents string          `json:"documents,omitempty"`
 	console   string          // address for a browser on this machine; "": disabled
+	admin     string          // the admin listener's address for a browser on this machine; "": none
 }
 
 // serviceStatus is a service on the status page; see service.Client.
@@ -50,6 +51,7 @@ type serviceStatus struct {
 func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	status := a.status(at.String())
 	if a.isOnThisMachine(r) {
+		status.admin = a.adminURL()
 		status.console = a.consoleURL()
 	}
 	body, kind := status.page(at.String()), "text/html; charset=utf-8"
@@ -99,13 +101,29 @@ func (a *App) isOnThisMachine(r *http.Request) bool {
 	return client.IsLoopback() && listen.IsLoopback(host)
 }
 
-// consoleURL returns the console's address for this machine, or "" if it is off.
-func (a *App) consoleURL() string {
+// adminURL returns the admin listener's address for this machine, or "" if there is none.
+func (a *App) adminURL() string {
 	at := a.addresses[service.Admin]
-	if a.console == nil || at == "" {
+	if at == "" {
 		return ""
 	}
-	return a.cfg.Server.AdminURL(listen.WithHostName(at, "127.0.0.1")) + console.Prefix
+	return a.cfg.Server.AdminURL(listen.WithHostName(at, "127.0.0.1"))
+}
+
+// consoleURL returns the console's address for this machine, or "" if it is off.
+func (a *App) consoleURL() string {
+	if at := a.adminURL(); at != "" && a.console != nil {
+		return at + console.Prefix
+	}
+	return ""
+}
+
+// consolePath returns the console's path on the admin listener, or "" if it is off.
+func (a *App) consolePath() string {
+	if a.console == nil {
+		return ""
+	}
+	return console.Prefix
 }
 
 // nothingHere returns a page with a heading and a link.
@@ -161,6 +179,9 @@ func (s *serverStatus) page(base string) []byte {
 	if s.console != "" {
 		put("<p>Manage it in the <a href=\"%[1]s\">console</a>: %[1]s</p>\n", s.console)
 	}
+	if s.admin != "" {
+		put("<p>Read the <a href=\"%[1]s\">guides</a>: %[1]s</p>\n", s.admin+service.GuidePrefix)
+	}
 	for _, status := range s.Services {
 		put("<section>\n<h2>%s</h2>\n<p class=\"name\">%s: %s</p>\n", status.Title, status.Name, status.Status)
 		if status.Address != "" {
@@ -173,7 +194,7 @@ func (s *serverStatus) page(base string) []byte {
 			put("<p>%s.</p>\n", status.text)
 		}
 		if status.guide != "" {
-			put("<p>Guide: the file <code>%s</code> that comes with Holdfast.</p>\n", status.guide)
+			s.putGuide(put, status.guide)
 		}
 		put("</section>\n")
 	}
@@ -183,6 +204,15 @@ func (s *serverStatus) page(base string) []byte {
 	}
 	put("<p>For programs: <a href=\"%[1]s/__heartbeat__\">/__heartbeat__</a>, <a href=\"%[1]s/__version__\">/__version__</a></p></footer>\n</main>\n</body>\n</html>\n", base)
 	return []byte(b.String())
+}
+
+// putGuide links to a guide on the admin listener, or names its file for a browser on another machine.
+func (s *serverStatus) putGuide(put func(format string, args ...string), file string) {
+	if s.admin != "" {
+		put("<p>Guide: <a href=\"%[1]s\">%[1]s</a></p>\n", s.admin+service.GuideLink(file))
+		return
+	}
+	put("<p>Guide: the file <code>%s</code> that comes with Holdfast.</p>\n", file)
 }
 
 // prefersHTML compares an Accept header's qualities. Without text/html in it, programs get JSON.

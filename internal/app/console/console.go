@@ -479,8 +479,12 @@ func Message(err error) string {
 	return err.Error()
 }
 
-// link returns the absolute path for a link within a section; see service.PageLink.
+// link returns the absolute path for a link within a section; see service.PageLink. A guide's path is absolute already;
+// see service.GuideLink.
 func (c *Console) link(section *Section, to string) string {
+	if strings.HasPrefix(to, service.GuidePrefix) {
+		return to
+	}
 	if section.Name == "" {
 		return Prefix + to
 	}

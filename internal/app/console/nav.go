@@ -30,6 +30,7 @@ func (x *exchange) header(p *page, current *Section, at *service.Page) {
 		x.navigation(p, &x.Sections[i], current, at)
 	}
 	p.close("nav")
+	p.element("a", "Guides", "href", service.GuidePrefix, "class", "guides")
 	p.open("form", "method", "post", "action", Prefix+"sign-out", "class", "who")
 	p.open("input", "type", "hidden", "name", "csrf", "value", x.session.csrf)
 	if x.session.role == viewer {

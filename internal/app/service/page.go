@@ -205,6 +205,14 @@ func PageLink(path string, values ...string) string {
 	return path + "?" + query.Encode()
 }
 
+// GuidePrefix begins the paths of guides on the admin listener. It is itself the list of guides.
+const GuidePrefix = "/guide/"
+
+// GuideLink returns the path of a guide on the admin listener for its file in the repository, e.g. "docs/backup.md".
+func GuideLink(file string) string {
+	return GuidePrefix + strings.TrimSuffix(strings.TrimPrefix(file, "docs/"), ".md")
+}
+
 // View is a page's content.
 type View struct {
 	Title   string // "": the page's title

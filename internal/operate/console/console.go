@@ -198,7 +198,7 @@ func (p *page) showList(view *service.View, at names, t *service.Table) {
 	}
 	if setup := p.list.Missing(); setup != nil && len(t.Rows) == 0 {
 		t.Empty = setup.Text
-		view.Blocks = append(view.Blocks, &service.Text{Title: "Add to the configuration", Body: setup.Lines, Copy: true}, &service.Text{Body: "Guide: the file " + setup.Guide + " that comes with Holdfast."})
+		view.Blocks = append(view.Blocks, &service.Text{Title: "Add to the configuration", Body: setup.Lines, Copy: true}, &service.Links{All: []service.Link{{Text: "Guide", To: service.GuideLink(setup.Guide)}}})
 	}
 	if links := downloads(p.list.Noun(), p.all, at); links != nil {
 		view.Blocks = append(view.Blocks, &service.Links{All: links})
