@@ -91,6 +91,7 @@ type App struct {
 	log            *slog.Logger
 	level          *slog.LevelVar // log's level, which a reload changes
 	metrics        *obs.Metrics
+	refusals       *slog.Logger           // keeps refused requests in memory that log.access leaves out
 	refused        *prometheus.CounterVec // holdfast_refusals_total
 	traces         engines.Traces         // nil: none
 	now            clock.Clock            // the clock for everything that is stored or compared
@@ -220,7 +221,10 @@ func (a *App) openLog(o *Options) (*obs.Tail, error) {
 		tail = newTail(o.LogTo)
 	}
 	var err error
-	a.log, err = obs.NewLogAt(tail, a.level, o.Config.Log.Format)
+	if a.log, err = obs.NewLogAt(tail, a.level, o.Config.Log.Format); err != nil {
+		return nil, err
+	}
+	a.refusals, err = obs.NewLog(tail.Refused(), "info", o.Config.Log.Format)
 	return tail, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/certificates"
 	"holdfast/internal/errcode"
+	"holdfast/internal/guides"
 	"holdfast/internal/web"
 	"holdfast/internal/web/dockerflow"
 	"holdfast/internal/web/rate"
@@ -53,7 +54,7 @@ func (a *App) listenerHandler(name string, draining *atomic.Bool) http.Handler {
 // options returns the options for client requests. Each mux gets a copy that a reload may change.
 func (a *App) options() web.Options {
 	o := web.Options{
-		Log: a.log, Quiet: !a.cfg.Log.Access, ClientAddress: a.cfg.Log.ClientAddress,
+		Log: a.log, Refused: a.refusals, Quiet: !a.cfg.Log.Access, ClientAddress: a.cfg.Log.ClientAddress,
 		Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace, Gate: a.gate, Memory: a.memory,
 	}
 	if a.traces != nil {
@@ -196,12 +197,13 @@ func (a *App) dockerflow() *dockerflow.Handler {
 	return d
 }
 
-// adminHandler serves the admin listener: the console, health and metrics without a token, and everything else with
+// adminHandler serves the admin listener: the console, guides, health and metrics without a token, and everything else with
 // the admin token. An unknown path needs the token, too, so that it tells nothing about the paths.
 func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { a.readyz(w, r, draining.Load()) })
+	open.Handle("GET "+guides.Prefix, a.charged(guides.Memory, guides.New(a.consolePath()).ServeHTTP))
 	open.Handle("GET /metrics", a.charged(metricsMemory, a.metrics.Handler().ServeHTTP))
 	closed := a.closed()
 	open.Handle("/", a.withToken(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -350,13 +352,13 @@ func (a *App) withToken(next http.Handler) http.Handler {
 		by := rate.Guesser{Address: a.resolver.Address(r), Network: a.resolver.Network(r)}
 		right := rate.Same(token, want)
 		if ok, state := a.guesses.Allow(by, right); !ok {
-			a.log.Warn("admin token refused", "reason", "too many attempts", "client_address", by.Network)
+			a.log.Warn("admin token refused", "status", http.StatusTooManyRequests, "reason", "too many attempts", "client_address", by.Network)
 			state.SetHeaders(w.Header())
 			sendError(w, http.StatusTooManyRequests, "too many wrong tokens from this address: wait for the time in the header Retry-After")
 			return
 		}
 		if !right {
-			a.log.Warn("admin token refused", "reason", "wrong token", "client_address", by.Network)
+			a.log.Warn("admin token refused", "status", http.StatusUnauthorized, "reason", "wrong token", "client_address", by.Network)
 			refuseToken(w)
 			return
 		}

@@ -79,6 +79,29 @@ func (l *KeyLimits) Check() error {
 	return nil
 }
 
+// Words describes the limits in the log, e.g. "the buckets photos, the rights read, list". An object prefix and networks may
+// be private, so it only mentions them.
+func (l *KeyLimits) Words() string {
+	var all []string
+	if len(l.Buckets) > 0 {
+		all = append(all, "the buckets "+strings.Join(l.Buckets, ", "))
+	}
+	if l.Prefix != "" {
+		all = append(all, "an object prefix")
+	}
+	if len(l.Rights) > 0 {
+		rights := make([]string, len(l.Rights))
+		for i, r := range l.Rights {
+			rights[i] = string(r)
+		}
+		all = append(all, "the rights "+strings.Join(rights, ", "))
+	}
+	if len(l.Networks) > 0 {
+		all = append(all, "some networks")
+	}
+	return strings.Join(all, "; ")
+}
+
 // Text returns the limits as JSON, as the database stores and compares them.
 func (l *KeyLimits) Text() string {
 	b, _ := json.Marshal(l) // cannot fail

@@ -18,6 +18,10 @@ const (
 	TailLines   = 1000
 	TailBytes   = 1 << 20
 	maxTailLine = 8 << 10 // bytes kept per line
+
+	// TailRefused and TailRefusedBytes limit the lines of Tail.Refused.
+	TailRefused      = 500
+	TailRefusedBytes = 256 << 10
 )
 
 // Tail is a log output that keeps its newest lines in memory.
@@ -26,14 +30,35 @@ type Tail struct {
 
 	to io.Writer
 
-	mu    sync.Mutex
-	lines []string // a ring, oldest at first
+	mu      sync.Mutex
+	all     ring // what was written
+	refused ring // see Refused
+}
+
+// ring keeps the newest lines within two limits.
+type ring struct {
+	maxLines, maxBytes int
+
+	lines []string // oldest at first; "" is a dropped line
 	first int
 	bytes int // in lines
 }
 
 // NewTail returns a log output that also writes to another.
-func NewTail(to io.Writer) *Tail { return &Tail{to: to} }
+func NewTail(to io.Writer) *Tail {
+	return &Tail{to: to, all: ring{maxLines: TailLines, maxBytes: TailBytes}, refused: ring{maxLines: TailRefused, maxBytes: TailRefusedBytes}}
+}
+
+// Refused returns an output for lines about refused requests, which are only kept in memory. They have their own limits,
+// so that a client that is refused again and again does not displace other lines.
+func (t *Tail) Refused() io.Writer { return refusedOutput{t} }
+
+type refusedOutput struct{ *Tail }
+
+func (o refusedOutput) Write(line []byte) (int, error) {
+	o.keep(&o.refused, line)
+	return len(line), nil
+}
 
 // Write takes one line per call, as slog writes.
 func (t *Tail) Write(line []byte) (int, error) {
@@ -41,26 +66,43 @@ func (t *Tail) Write(line []byte) (int, error) {
 	if t.Skip != nil && t.Skip(line) {
 		return n, err
 	}
-	t.keep(strings.ToValidUTF8(string(line[:min(len(line), maxTailLine)]), string(utf8.RuneError)))
+	t.keep(&t.all, line)
 	return n, err
 }
 
-// keep stores a line and drops the oldest above the limits.
-func (t *Tail) keep(line string) {
+// keep stores a line, cut and made valid.
+func (t *Tail) keep(in *ring, line []byte) {
+	text := strings.ToValidUTF8(string(line[:min(len(line), maxTailLine)]), string(utf8.RuneError))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.bytes += len(line); len(t.lines) < TailLines {
-		t.lines = append(t.lines, line)
+	in.keep(text)
+}
+
+// keep stores a line and drops the oldest above the limits.
+func (r *ring) keep(line string) {
+	if r.bytes += len(line); len(r.lines) < r.maxLines {
+		r.lines = append(r.lines, line)
 	} else {
-		t.bytes -= len(t.lines[t.first])
-		t.lines[t.first] = line
-		t.first = (t.first + 1) % TailLines
+		r.bytes -= len(r.lines[r.first])
+		r.lines[r.first] = line
+		r.first = (r.first + 1) % r.maxLines
 	}
-	for at := t.first; t.bytes > TailBytes; at++ {
-		old := &t.lines[at%len(t.lines)]
-		t.bytes -= len(*old)
+	for at := r.first; r.bytes > r.maxBytes; at++ {
+		old := &r.lines[at%len(r.lines)]
+		r.bytes -= len(*old)
 		*old = ""
 	}
+}
+
+// newest returns the lines, newest first.
+func (r *ring) newest() (texts []string) {
+	for i := range r.lines {
+		if text := r.lines[(r.first+i)%len(r.lines)]; text != "" {
+			texts = append(texts, text)
+		}
+	}
+	slices.Reverse(texts)
+	return texts
 }
 
 // Line is a parsed log line.
@@ -69,23 +111,27 @@ type Line struct {
 	Level      slog.Level
 	Service    string // "" means the server itself
 	Message    string
-	Attributes string // name=value, separated by spaces
+	Status     int    // HTTP status of a request, or 0
+	Error      string // attribute error, or ""
+	Attributes string // the others as name=value, separated by spaces
 }
 
 // Lines returns the lines in memory, newest first, and their size in bytes.
 func (t *Tail) Lines() (all []Line, size int) {
 	t.mu.Lock()
-	texts := make([]string, 0, len(t.lines))
-	for i := range t.lines {
-		if text := t.lines[(t.first+i)%len(t.lines)]; text != "" {
-			texts = append(texts, text)
-		}
-	}
-	size = t.bytes
+	texts, refused := t.all.newest(), t.refused.newest()
+	size = t.all.bytes + t.refused.bytes
 	t.mu.Unlock()
-	for _, text := range slices.Backward(texts) {
+	for _, text := range texts {
 		all = append(all, parseLine(strings.TrimSuffix(text, "\n")))
 	}
+	if len(refused) == 0 {
+		return all, size
+	}
+	for _, text := range refused {
+		all = append(all, parseLine(strings.TrimSuffix(text, "\n")))
+	}
+	slices.SortStableFunc(all, func(a, b Line) int { return b.At.Compare(a.At) })
 	return all, size
 }
 
@@ -106,6 +152,10 @@ func parseLine(text string) (l Line) {
 			l.Message = value
 		case "service":
 			l.Service = value
+		case "error":
+			l.Error = value
+		case "status":
+			l.Status, _ = strconv.Atoi(value)
 		default:
 			rest = append(rest, raw)
 		}

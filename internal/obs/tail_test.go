@@ -38,7 +38,7 @@ func TestTail(t *testing.T) {
 		if len(all) != 2 || size != out.Len() {
 			t.Fatalf("%s: %d bytes of %d: %+v", format, size, out.Len(), all)
 		}
-		if l := all[0]; l.Level != slog.LevelError || l.Message != "plain" || l.Service != "" || !strings.Contains(l.Attributes, "no disk") || time.Since(l.At) > time.Minute {
+		if l := all[0]; l.Level != slog.LevelError || l.Message != "plain" || l.Service != "" || l.Error != "no disk" || l.Attributes != "" || time.Since(l.At) > time.Minute {
 			t.Errorf("%s: %+v", format, l)
 		}
 		l := all[1]
@@ -79,6 +79,40 @@ func TestTailIsBounded(t *testing.T) {
 		if len(all) != obs.TailLines && size < obs.TailBytes*9/10 {
 			t.Errorf("%s: only %d lines, %d bytes", name, len(all), size)
 		}
+	}
+}
+
+// TestTailOfRefused checks that lines about refused requests are only in memory, in order, and displace no other line.
+func TestTailOfRefused(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	tail := obs.NewTail(&out)
+	log, err := obs.NewLog(tail, "info", "json")
+	refused, wrong := obs.NewLog(tail.Refused(), "info", "json")
+	if err != nil || wrong != nil {
+		t.Fatal(err, wrong)
+	}
+	log.Info("first")
+	for i := range 3 * obs.TailRefused {
+		refused.Info("request", "status", 403, "error", "denied", "i", i)
+	}
+	log.Info("last")
+	all, size := tail.Lines()
+	if len(all) != obs.TailRefused+2 || all[0].Message != "last" || all[len(all)-1].Message != "first" || size > obs.TailRefusedBytes+out.Len() {
+		t.Fatalf("%d lines, %d bytes, %+v", len(all), size, all[0])
+	}
+	if l := all[1]; l.Status != 403 || l.Error != "denied" || l.Attributes != fmt.Sprint("i=", 3*obs.TailRefused-1) {
+		t.Errorf("%+v", l)
+	}
+	if strings.Contains(out.String(), "denied") {
+		t.Error("a refused request is in the output")
+	}
+	refused.Info("request", "text", strings.Repeat("x", 1<<20))
+	for range 2 * obs.TailRefused {
+		refused.Info("request", "text", strings.Repeat("x", 5000))
+	}
+	if _, size := tail.Lines(); size > obs.TailRefusedBytes+out.Len() {
+		t.Errorf("%d bytes", size)
 	}
 }
 

@@ -149,6 +149,10 @@ type Options struct {
 
 	Quiet bool // log only requests that failed because of the server
 
+	// Refused, if set, gets the requests with status 401 or 403 that Quiet or the log's level leaves out, so that an
+	// operator finds the reason.
+	Refused *slog.Logger
+
 	// ClientAddress logs the client's IP address, and each request with a Reason even if Quiet is set.
 	ClientAddress bool
 
@@ -309,9 +313,12 @@ func (service *Service) log(ctx context.Context, o *Options, x exchange, err err
 	case errcode.Is(err, errcode.Unavailable):
 		level = slog.LevelWarn
 	}
+	log := o.Log
 	quiet := o.Quiet && level == slog.LevelInfo && (x.reason == "" || !o.ClientAddress)
-	if quiet || !o.Log.Enabled(ctx, level) {
-		return
+	if quiet || !log.Enabled(ctx, level) {
+		if log = o.Refused; log == nil || x.status != http.StatusUnauthorized && x.status != http.StatusForbidden {
+			return
+		}
 	}
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs,
@@ -332,5 +339,5 @@ func (service *Service) log(ctx context.Context, o *Options, x exchange, err err
 	// LogAttrs would look up the unused source line.
 	record := slog.NewRecord(x.start.Add(x.took), level, "request", 0)
 	record.AddAttrs(attrs...)
-	_ = o.Log.Handler().Handle(ctx, record)
+	_ = log.Handler().Handle(ctx, record)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,17 +20,38 @@ const logLive = 2 * time.Second // between page refreshes
 func logOperations(o *Operated) []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "log", Doc: "List the newest log lines, the latest first", Rows: "lines", Group: "Read the server log",
-		Title: "Log", Empty: "No line in memory matches this level, service and text.", ServerOnly: true, Live: logLive,
-		Text: fmt.Sprintf("The newest log lines, kept in memory: at most %d, or %s, without console requests. The complete log is in the journal, or wherever standard error goes.",
-			obs.TailLines, service.FormatBytes(obs.TailBytes)),
+		Title: "Log", Empty: "No line in memory matches this level, service, status and text.", ServerOnly: true, Live: logLive,
+		Text: fmt.Sprintf("The newest log lines, kept in memory: at most %d, or %s, without console requests. The complete log is in the journal, or wherever standard error goes. "+
+			"The last %d requests with status 401 or 403 are kept, too; with log.access, all requests are logged.",
+			obs.TailLines, service.FormatBytes(obs.TailBytes), obs.TailRefused),
 	}, listLog(o))}
 }
 
 type logInput struct {
 	Level   string `flag:"level" doc:"minimum level" enum:"debug,info,warn,error"`
 	Service string `flag:"service" names:"service,server" doc:"only lines from this service; server: lines without a service"`
+	Status  string `flag:"status" doc:"only requests with this HTTP status, e.g. 403 or 4xx"`
 	Text    string `flag:"text" doc:"only lines containing this text, ignoring case"`
 	operate.Latest
+}
+
+// Check refuses a text that is neither a status nor a class of them.
+func (in logInput) Check() error {
+	if in.Status != "" && !statusPattern.MatchString(in.Status) {
+		return &operate.InputError{Input: "status", Reason: "expected an HTTP status or its class, e.g. 403 or 4xx"}
+	}
+	return nil
+}
+
+var statusPattern = regexp.MustCompile("^[1-5](xx|[0-9][0-9])$")
+
+// hasStatus reports whether a line is about a request with the status; in.Status "" accepts all lines.
+func (in logInput) hasStatus(status int) bool {
+	class, isClass := strings.CutSuffix(in.Status, "xx")
+	if isClass {
+		return class == strconv.Itoa(status/100)
+	}
+	return in.Status == "" || in.Status == strconv.Itoa(status)
 }
 
 // least returns a level below all others if none is chosen.
@@ -60,6 +83,8 @@ type logLine struct {
 	Shown      logLevel  `json:"-" title:"Level"`
 	Service    string    `json:"service,omitempty" title:"Service" zero:"server" doc:"missing: not from a service"`
 	Message    string    `json:"message" title:"Message" main:"" example:"server stopped"`
+	Status     int       `json:"status,omitempty" title:"Status" zero:"-" doc:"missing: not about a request" example:"403"`
+	Error      string    `json:"error,omitempty" title:"Error" zero:"-" doc:"reason of a refusal or failure" example:"the token has expired"`
 	Attributes string    `json:"attributes,omitempty" title:"Details" doc:"as logged; lines over 8 KiB are cut"`
 }
 
@@ -80,14 +105,14 @@ func listLog(o *Operated) func(context.Context, logInput) ([]logLine, error) {
 			if of == "" {
 				of = "server"
 			}
-			if l.Level < least || in.Service != "" && in.Service != of {
+			if l.Level < least || in.Service != "" && in.Service != of || !in.hasStatus(l.Status) {
 				continue
 			}
-			if text != "" && !strings.Contains(strings.ToLower(l.Message), text) && !strings.Contains(strings.ToLower(l.Attributes), text) {
+			if text != "" && !strings.Contains(strings.ToLower(l.Message+"\n"+l.Error+"\n"+l.Attributes), text) {
 				continue
 			}
 			level := logLevel{l.Level}
-			rows = append(rows, logLine{l.At, level.String(), level, l.Service, l.Message, l.Attributes})
+			rows = append(rows, logLine{l.At, level.String(), level, l.Service, l.Message, l.Status, l.Error, l.Attributes})
 		}
 		return rows, nil
 	}

@@ -241,7 +241,7 @@ func (k *Keyring) valid(v *verified, now time.Time) error {
 	earliest, latest := now.Add(-k.opts.Leeway), now.Add(k.opts.Leeway)
 	switch {
 	case !v.Expires.After(earliest):
-		return ErrExpired
+		return fmt.Errorf("%w at %s", ErrExpired, v.Expires.UTC().Format(time.RFC3339))
 	case v.hasFrom && v.From.After(latest), v.hasIssuedAt && v.IssuedAt.After(latest):
 		return ErrNotYet
 	case k.opts.MaxLifetime > 0 && v.Expires.Sub(v.start(now)) > k.opts.MaxLifetime:

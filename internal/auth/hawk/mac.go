@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -35,8 +36,12 @@ func (h Header) Verify(key string, r Request, now time.Time, skew time.Duration)
 	if subtle.ConstantTimeCompare(want[:], []byte(h.MAC)) != 1 {
 		return ErrMAC
 	}
-	if now.Sub(time.Unix(h.TS, 0)).Abs() > skew {
-		return ErrSkew
+	if late := now.Sub(time.Unix(h.TS, 0)); late.Abs() > skew {
+		direction := "behind"
+		if late < 0 {
+			direction = "ahead"
+		}
+		return fmt.Errorf("%w: the client's clock is %s %s", ErrSkew, late.Abs().Round(time.Second), direction)
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func (v *Verifier) checkExpires(text string) error {
 	expires, now := time.Unix(int64(seconds), 0).UTC(), v.now().UTC()
 	switch {
 	case now.After(expires):
-		return &Error{Kind: Expired, Message: "the presigned URL has expired", Expires: expires, ServerTime: now}
+		return &Error{Kind: Expired, Message: "the presigned URL has expired", Cause: expiredAt(expires), Expires: expires, ServerTime: now}
 	case expires.Sub(now) > maxExpires*time.Second+MaxSkew:
 		return &Error{Kind: ExpiresTooLate, Message: "the presigned URL is valid for longer than 7 days: sign it again", Expires: expires, ServerTime: now}
 	}

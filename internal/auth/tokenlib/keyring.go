@@ -113,7 +113,7 @@ func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err e
 		k.cache.Add(strings.Clone(token), o) // token may be part of a header
 	}
 	if !o.claims.Expires.After(now) {
-		return o.claims, o.key, ErrExpired
+		return o.claims, o.key, fmt.Errorf("%w at %s", ErrExpired, o.claims.Expires.UTC().Format(time.RFC3339))
 	}
 	return o.claims, o.key, nil
 }

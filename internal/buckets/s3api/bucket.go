@@ -117,12 +117,12 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 // with this name, the error says that the bucket exists, because some clients create buckets before each write.
 func (x *request) refuseOutside() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name || !x.permits(inBucket) {
-		return errAccessDenied
+		return x.denied(inBucket, "")
 	}
 	err := x.withSlot(func() error { return x.bucketIn(x.account.ID, x.route.bucket) })
 	switch {
 	case errors.Is(err, buckets.ErrNoBucket):
-		return errAccessDenied
+		return x.denied(x.op.right, "")
 	case err != nil:
 		return err
 	}
@@ -143,7 +143,7 @@ type bucketConfiguration struct {
 // client retries with the existing bucket.
 func (x *request) createBucket() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name {
-		return errAccessDenied
+		return x.denied(x.op.right, "")
 	}
 	if err := buckets.CheckBucketName(x.route.bucket); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (x *request) createBucket() error {
 		return errOwnerEnforced
 	}
 	if (enforced || public) && !x.permits(buckets.RightPolicy) {
-		return errAccessDenied
+		return x.denied(buckets.RightPolicy, "")
 	}
 	locked := strings.EqualFold(x.in.Header.Get("X-Amz-Bucket-Object-Lock-Enabled"), "true")
 	document, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
@@ -214,7 +214,7 @@ func (x *request) deleteBucket() error {
 	}
 	// Deleting the bucket and creating it again removes the restrictions on access to it.
 	if x.bucket.Settings.SetsAccess() && !x.permits(buckets.RightPolicy) {
-		return errAccessDenied
+		return x.denied(buckets.RightPolicy, "")
 	}
 	if err := x.Service.DeleteBucket(x.in.Context(), x.owner, x.bucket.BucketRef); err != nil {
 		return err

@@ -90,6 +90,13 @@ var (
 	errNotOwner         = refuse(http.StatusConflict, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket succeeded and you already own it.")
 )
 
+// because returns a copy with the reason, for the log alone.
+func (e *Error) because(reason string) *Error {
+	c := *e
+	c.Cause = errcode.New(errcode.Denied, reason)
+	return &c
+}
+
 // invalidArgument is S3's error for a bad header or parameter. name is its name as the client sent it.
 func invalidArgument(name, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: message, Fields: []Field{{"ArgumentName", name}}}

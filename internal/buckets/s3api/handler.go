@@ -307,7 +307,7 @@ func (x *request) resolve() error {
 	err := x.withSlot(x.findBucket)
 	switch {
 	case errors.Is(err, buckets.ErrNoBucket) && !(x.isOwner() && x.permits(inBucket)):
-		return errAccessDenied
+		return errAccessDenied.because("the bucket does not exist, and the client may not know that")
 	case err != nil:
 		return err
 	}
@@ -338,7 +338,7 @@ func (x *request) namesOwnBucket() bool {
 func (x *request) serveByName(op operation) error {
 	x.owner, x.bucket.Name = x.account.ID, x.route.bucket
 	if !x.permits(op.right) {
-		return errAccessDenied
+		return x.denied(op.right, x.key)
 	}
 	err := x.expectOwner("X-Amz-Expected-Bucket-Owner")
 	if err == nil {
@@ -365,7 +365,7 @@ func (x *request) identifyBucket() error {
 // hands.
 func (x *request) expectOwner(header string) error {
 	if owner := x.in.Header[header]; len(owner) > 0 && owner[0] != string(x.owner) {
-		return errAccessDenied
+		return errAccessDenied.because("the bucket has another owner than the client's header says")
 	}
 	return nil
 }

@@ -191,7 +191,7 @@ func (x *request) operation() (operation, error) {
 		case method != http.MethodGet:
 			return operation{}, x.notAllowed(http.MethodGet)
 		case x.signed == nil:
-			return operation{}, errAccessDenied
+			return operation{}, errAccessDenied.because("a list of buckets needs a signed request")
 		}
 		return operation{serve: (*request).listBuckets, right: inBucket, reads: true}, nil
 	}

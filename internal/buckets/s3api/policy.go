@@ -28,7 +28,7 @@ type access struct {
 // public.
 func (x *request) authorize() error {
 	if x.op.also != "" && !x.permits(x.op.also) {
-		return errAccessDenied
+		return x.denied(x.op.also, x.key)
 	}
 	if !x.bucket.Settings.Policy.IsZero() {
 		return x.authorizeByPolicy()
@@ -36,7 +36,22 @@ func (x *request) authorize() error {
 	if x.isOwner() && x.permits(x.op.right) || x.op.public && x.bucket.Settings.IsOpen() && !x.query.Has("versionId") {
 		return nil
 	}
-	return errAccessDenied
+	return x.denied(x.op.right, x.key)
+}
+
+// denied refuses access, and tells the log the reason. The client does not learn it.
+func (x *request) denied(right buckets.Right, key string) error {
+	switch {
+	case x.signed == nil:
+		return errAccessDenied.because("the request is not signed, and nothing lets everybody do this")
+	case x.owner != "" && !x.isOwner():
+		return errAccessDenied.because("the bucket belongs to another account, and neither its policy nor its ACL allows this")
+	case x.route.account != "" && x.route.account != x.account.Name:
+		return errAccessDenied.because("the path names another account than the access key's")
+	case !x.permitsIn(right, key):
+		return errAccessDenied.because("the access key is limited to " + x.limits.Words())
+	}
+	return errAccessDenied.because("the bucket policy does not allow this")
 }
 
 // authorizeByPolicy decides by policy. If values are still missing (need.late), it only turns away clients that no
@@ -47,7 +62,7 @@ func (x *request) authorizeByPolicy() error {
 		if x.isOwner() && x.permits(x.op.right) || x.policies.Of(&x.bucket).Shares(x.account.ID) {
 			return nil
 		}
-		return errAccessDenied
+		return x.denied(x.op.right, x.key)
 	}
 	err := x.allow(access{x.op.right, x.op.public, x.key, x.version(), n.actions})
 	if err == nil && !x.isOwner() && x.parameter == "policy" {
@@ -77,10 +92,10 @@ func (x *request) allow(a access) error {
 		if may || public {
 			return nil
 		}
-		return errAccessDenied
+		return x.denied(a.right, a.key)
 	}
 	if len(a.actions) == 0 {
-		return errAccessDenied
+		return errAccessDenied.because("no action of a bucket policy covers this request")
 	}
 	restricted := x.bucket.Settings.PublicAccessBlock.RestrictPolicy && !x.isOwner() && p.IsPublic()
 	values := x.values(a)
@@ -94,16 +109,16 @@ func (x *request) allow(a access) error {
 			return err
 		case x.isOwner() && ofPolicy(action): // owners cannot lock themselves out
 			if !may {
-				return errAccessDenied
+				return x.denied(a.right, a.key)
 			}
 		case d == policy.Denied:
-			return errAccessDenied
+			return errAccessDenied.because("a statement of the bucket policy denies this")
 		case may, public:
 		case restricted:
-			return errAccessDenied
+			return errAccessDenied.because("the bucket restricts its public policy to its own account (RestrictPublicBuckets)")
 		case d == policy.AllowedEverybody, d == policy.AllowedAccount && x.permitsIn(a.right, a.key):
 		default:
-			return errAccessDenied
+			return x.denied(a.right, a.key)
 		}
 	}
 	return nil

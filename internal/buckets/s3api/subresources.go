@@ -129,7 +129,7 @@ func (x *request) requestedACL() (public bool, err error) {
 		return false, errMalformedACL
 	}
 	if p.Owner != nil && p.Owner.ID != string(x.owner) {
-		return false, errAccessDenied
+		return false, errAccessDenied.because("the ACL names another owner than the bucket's")
 	}
 	for i := range p.List.Grants {
 		switch g := &p.List.Grants[i]; {
