@@ -235,7 +235,7 @@ func (a *App) operate(o *Options, tail *obs.Tail) *overview.Operated {
 	a.readOnly, a.alerts, a.backups = &operated.ReadOnly, &operated.Alerts, &operated.Backups
 	a.backups.Server = a.backupServer
 	a.backups.Set(a.cfg.Backup)
-	a.readOnly.Log = a.log
+	a.readOnly.Log, a.readOnly.Began = a.log, a.beganReadOnly
 	a.readOnly.Setting.Store(a.cfg.Server.ReadOnly)
 	a.reloads.begin(a.cfg, o.Reload)
 	operated.Reload = a.reload
@@ -253,7 +253,7 @@ func (a *App) operate(o *Options, tail *obs.Tail) *overview.Operated {
 // database file is missing, as for a command before the first start. Modes that do not migrate report the file, because
 // they work on known databases.
 func (a *App) open(ctx context.Context, s service.Service) error {
-	s.Operations = operate.Recorded(s.Operations, a.recordChange(s.Name))
+	s.Operations = operate.Explained(operate.Recorded(s.Operations, a.recordChange(s.Name)), a.explainReadOnly(s.Name))
 	open, err := s.Open(ctx, &service.Deps{
 		Server: a.server(), Engines: a.engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
 		Data: a.data, Create: a.may.create, Unsaved: a.unsaved,

@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/certificates"
+	"holdfast/internal/changes"
 	"holdfast/internal/conf"
 	"holdfast/internal/obs"
 	"holdfast/internal/operate"
@@ -48,7 +49,7 @@ func (a *App) newConsole() (c *console.Console, err error) {
 		if s.Console != nil {
 			section.Console = *s.Console
 		}
-		section.Pages = pages.Pages(section.Pages, s.operations)
+		section.Pages = explainedPages(pages.Pages(section.Pages, s.operations), a.explainReadOnly(s.Name))
 		section.Choose = pages.Choose(section.Choose, s.operations)
 		c.Sections = append(c.Sections, section)
 	}
@@ -175,6 +176,45 @@ func (a *App) recordChange(of string) operate.Recorder {
 		}
 		a.changes.Add(ctx, &c)
 	}
+}
+
+// explainReadOnly adds to errors of a service who made it read-only, and how to end it.
+func (a *App) explainReadOnly(name string) func(context.Context, error) error {
+	return func(ctx context.Context, err error) error { return a.readOnly.Explain(ctx, name, err) }
+}
+
+// explainedPages returns the pages with actions whose errors are explained. Operations explain theirs themselves; this is
+// for the pages that a service writes by hand.
+func explainedPages(all []service.Page, explain func(context.Context, error) error) []service.Page {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Actions = slices.Clone(all[i].Actions)
+		for j := range all[i].Actions {
+			run := all[i].Actions[j].Run
+			all[i].Actions[j].Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
+				out, err := run(ctx, r)
+				if err != nil {
+					err = explain(ctx, err)
+				}
+				return out, err
+			}
+		}
+	}
+	return all
+}
+
+// beganReadOnly finds in the log of changes which operator made a service read-only last. Another server or a command may
+// have ended it and made it read-only again: then the log's last word is not about that.
+func (a *App) beganReadOnly(name string) (who string, at time.Time) {
+	for _, e := range a.changes.List(&changes.Filter{Service: "server", Text: "read-only", Limit: 100}) {
+		if e.Page == "read-only" && e.Failed == "" && slices.Contains(e.What, service.Named{Name: "service", Value: name}) {
+			if e.Action != "on" {
+				return "", at
+			}
+			return e.Who, e.At
+		}
+	}
+	return "", at
 }
 
 // asOperator names the admin token's holder for audits and the log of changes.

@@ -43,6 +43,8 @@ type Error struct {
 	Message string // never quotes the client's input
 	Cause   error
 	Fix     string // advice for an operator, or ""; it may contain addresses and paths
+
+	rephrased bool // Message already contains the cause's text
 }
 
 // New returns an error without a cause.
@@ -60,10 +62,16 @@ func Wrap(code Code, message string, cause error) *Error {
 	return &Error{Code: code, Message: message, Cause: cause}
 }
 
+// Rephrase returns err with another message and the same code. errors.Is and Fix still find err, but its text is left out:
+// message replaces it, e.g. with the place of the error before it.
+func Rephrase(err error, message string) *Error {
+	return &Error{Code: Of(err), Message: message, Cause: err, rephrased: true}
+}
+
 // Error returns the text for logs and commands.
 func (e *Error) Error() string {
 	text := e.Message
-	if e.Cause != nil {
+	if e.Cause != nil && !e.rephrased {
 		text += ": " + e.Cause.Error()
 	}
 	if e.Fix != "" && !strings.Contains(text, e.Fix) {

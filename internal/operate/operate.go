@@ -216,6 +216,7 @@ type Operation struct {
 	isPaged  bool
 	runs     *Runs
 	recorder Recorder
+	explain  func(context.Context, error) error // nil: errors are not explained
 	// run parses the values, calls the operation's function and makes the result. It does not record.
 	run   func(ctx context.Context, values map[string]string, c call) (*Result, error)
 	check func(values map[string]string) error
@@ -354,6 +355,9 @@ func (o *Operation) unrecorded(ctx context.Context, values map[string]string, c 
 	r, err := o.run(ctx, values, c)
 	if r != nil {
 		r.choose(o.Columns, values)
+	}
+	if err != nil && o.explain != nil {
+		err = o.explain(ctx, err)
 	}
 	return r, errcode.Explain(err, fserror.Short(err), fserror.Advice(err))
 }

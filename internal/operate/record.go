@@ -31,6 +31,16 @@ func Recorded(all []Operation, to Recorder) []Operation {
 	return all
 }
 
+// Explained returns copies of the operations whose errors pass through explain, which may add what the server knows
+// about the cause. It is called for errors only, with the operation's context, which may have ended.
+func Explained(all []Operation, explain func(context.Context, error) error) []Operation {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].explain = explain
+	}
+	return all
+}
+
 // IsRecorded reports whether running the operation leaves an entry in the change log.
 func (o *Operation) IsRecorded() bool { return o.Kind.Changes() || o.Kind == Download && o.Secret }
 

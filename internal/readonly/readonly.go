@@ -3,13 +3,16 @@ package readonly
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/errcode"
 )
 
@@ -47,6 +50,9 @@ type Switch struct {
 	Services []*service.Running
 	Setting  atomic.Bool
 	Log      *slog.Logger
+	// Began returns which operator made a service read-only through this server, and when; "" if that is unknown, as
+	// after a command. It may be nil.
+	Began func(service string) (who string, at time.Time)
 
 	mu      sync.Mutex
 	settled map[string]*settled
@@ -55,6 +61,55 @@ type Switch struct {
 type settled struct {
 	closed bool
 	warned string
+}
+
+// explainTimeout limits the question to a database that refused a write.
+const explainTimeout = 2 * time.Second
+
+// Explain adds to the error of a refused write who made the service read-only, since when if that is known, and how to
+// end it. Other errors stay. It is for operators.
+func (w *Switch) Explain(ctx context.Context, name string, err error) error {
+	if !errors.Is(err, rows.ErrReadOnly) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTimeout)
+	defer cancel()
+	text, fix := w.explanation(name, "", time.Time{})
+	for _, s := range w.Services {
+		if s.Rows() == nil {
+			continue
+		}
+		holder, until, failed := s.Rows().ReadOnly(ctx, s.Name)
+		if failed != nil || holder == "" {
+			continue
+		}
+		text, fix = w.explanation(s.Name, holder, until)
+		if s.Name == name {
+			break // otherwise that of another service, such as the storage that an account's import writes to
+		}
+	}
+	// The message may name the one of several things that was refused, before the usual text.
+	explained := errcode.Rephrase(err, strings.Replace(errcode.Message(err), rows.ErrReadOnly.Message, text, 1))
+	explained.Fix = fix
+	return explained
+}
+
+// explanation returns why a service refuses writes, and how to end it. holder is "" if it does no longer, or if a copy
+// refuses only a part of the writes.
+func (w *Switch) explanation(name, holder string, until time.Time) (text, fix string) {
+	if holder == "" {
+		return name + " was read-only for a moment, as while holdfast copy waits for the last writes", "repeat it"
+	}
+	text = name + " is read-only, by " + Name(holder)
+	if holder == ByOperator && w.Began != nil {
+		if who, at := w.Began(name); who != "" {
+			text += " (" + who + ", " + at.UTC().Format(time.RFC3339) + ")"
+		}
+	}
+	if !until.IsZero() {
+		return text + ", until " + until.UTC().Format(time.RFC3339) + " if it is not prolonged", "wait until the copy ends"
+	}
+	return text, End(name, holder)
 }
 
 // Settle applies the setting and returns the services' errors. Call it at the start and after changes to the setting

@@ -49,8 +49,8 @@ func TestBucketsCopy(t *testing.T) {
 		if got := string(c.want(http.StatusServiceUnavailable, http.MethodPut, "/suspended/x", []byte("x"))); !strings.Contains(got, "<Code>ServiceUnavailable</Code>") {
 			t.Errorf("a write to the source: %s", got)
 		}
-		wantRefusal(t, s, "buckets are read-only", "buckets", "audits", "run", "--repair")
-		wantRefusal(t, s, "buckets are read-only", "buckets", "nodes", "drain", "east:1", "--fewer-copies")
+		wantRefusal(t, s, "the service is read-only: retry later; holdfast read-only list shows by whom", "buckets", "audits", "run", "--repair")
+		wantRefusal(t, s, "the service is read-only: retry later; holdfast read-only list shows by whom", "buckets", "nodes", "drain", "east:1", "--fewer-copies")
 		s = binary.Start(t, t.TempDir(), bucketsOn(t, to, disks)...)
 		if to == url {
 			onPostgres = s

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -99,7 +100,7 @@ func (c *selection) outcome(did string, err error) (o service.Outcome, _ error) 
 	if c.done == 0 || code == errcode.Internal || text == "" {
 		return o, err
 	}
-	return o, errcode.Newf(code, "%s; %s before it: %s", text, did, objects)
+	return o, errcode.Rephrase(err, fmt.Sprintf("%s; %s before it: %s", text, did, objects))
 }
 
 // deleteChosen deletes the selected objects and all objects in selected folders. An operator repeats it if the time was

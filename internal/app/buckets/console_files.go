@@ -218,7 +218,7 @@ func uploadError(name string, stored []string, err error) error {
 	if len(stored) > 0 {
 		text += "; stored before it: " + service.Count(int64(len(stored)), "object")
 	}
-	return errcode.Newf(code, "%s: %s", name, text)
+	return errcode.Rephrase(err, name+": "+text)
 }
 
 // storeFile stores a file with its media type, if the browser sent a valid type.

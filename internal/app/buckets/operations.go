@@ -8,7 +8,6 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
-	"holdfast/internal/db/rows"
 	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
@@ -24,11 +23,10 @@ var (
 	// errDisabled is returned by every operation while the service is disabled.
 	errDisabled          = errors.New("buckets are disabled, or no server has started on this data yet")
 	errAccountConfigured = errcode.New(errcode.Conflict, "the account is in the configuration: remove it there, and restart the server")
-	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: holdfast read-only list shows why; if they were copied, use the copy")
 )
 
 // on makes an operation's function from fn: it checks that the service is open and that the database is not a partial
-// copy, and explains read-only mode.
+// copy.
 func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		if s.opened == nil {
@@ -38,10 +36,7 @@ func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func
 		if err := s.deps.Whole(ctx); err != nil {
 			return out, err
 		}
-		if out, err = fn(ctx, in); errors.Is(err, rows.ErrReadOnly) {
-			err = errReadOnly
-		}
-		return out, err
+		return fn(ctx, in)
 	}
 }
 

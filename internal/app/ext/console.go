@@ -3,6 +3,7 @@ package ext
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -118,7 +119,7 @@ func (p namespaceRef) request(ctx context.Context) ext.Request {
 // explained puts an error's JSON pointer, e.g. /value/title, before its text.
 func explained(err error) error {
 	if pointer, _ := ext.PointerOf(err); pointer != "" {
-		return errcode.Newf(errcode.Of(err), "%s: %s", pointer, ext.MessageOf(err))
+		return errcode.Rephrase(err, fmt.Sprintf("%s: %s", pointer, ext.MessageOf(err)))
 	}
 	return plain(err)
 }

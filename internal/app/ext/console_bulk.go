@@ -3,6 +3,7 @@ package ext
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -81,7 +82,7 @@ func (s *Extensions) deleteChosen(ctx context.Context, r *service.PageRequest) (
 	case err != nil && (deleted == 0 || errcode.Of(err) == errcode.Internal):
 		return o, explained(err)
 	case err != nil:
-		return o, errcode.Newf(errcode.Of(err), "%s, then: %v", did, explained(err))
+		return o, errcode.Rephrase(err, fmt.Sprintf("%s, then: %v", did, explained(err)))
 	case len(changed) > 0:
 		return o, errcode.Newf(errcode.Conflict, "%s; kept %d, changed since the page was shown: %s", did, len(changed), service.FirstNames(changed))
 	}

@@ -195,9 +195,9 @@ func inLine(err error) error {
 	where := fmt.Sprintf("line %d", item.Index+1)
 	switch pointer, ok := ext.PointerOf(item.Err); {
 	case ok && pointer == "":
-		return errcode.Newf(errcode.Of(item.Err), "%s %s", where, ext.MessageOf(item.Err))
+		return errcode.Rephrase(item.Err, fmt.Sprintf("%s %s", where, ext.MessageOf(item.Err)))
 	case ok:
-		return errcode.Newf(errcode.Of(item.Err), "%s: %s %s", where, pointer, ext.MessageOf(item.Err))
+		return errcode.Rephrase(item.Err, fmt.Sprintf("%s: %s %s", where, pointer, ext.MessageOf(item.Err)))
 	}
-	return errcode.Newf(errcode.Of(item.Err), "%s: %v", where, item.Err)
+	return errcode.Rephrase(item.Err, fmt.Sprintf("%s: %v", where, item.Err))
 }

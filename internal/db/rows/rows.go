@@ -279,7 +279,10 @@ type RawUpdate interface {
 func (t *Table) IsRaw() bool { return t.PostgresFrom == "" && t.PostgresInsert == "" }
 
 // ErrReadOnly means that the service is read-only; see Close.
-var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only: retry later")
+var ErrReadOnly = &errcode.Error{
+	Code: errcode.Unavailable, Message: "the service is read-only: retry later",
+	Fix: "holdfast read-only list shows by whom, and how to end it",
+}
 
 // ErrLapsed means that a lease has ended.
 var ErrLapsed = errors.New("the lease of the copy has ended")

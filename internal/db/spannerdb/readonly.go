@@ -31,7 +31,7 @@ func Shard(owner ...string) int64 {
 }
 
 // ErrReadOnly means that the service is read-only.
-var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only")
+var ErrReadOnly = rows.ErrReadOnly
 
 // LogMutations is the number of mutations in a LogChanges call.
 const LogMutations = 3
