@@ -65,7 +65,6 @@ var brokenRules = map[string]string{
 	"syncstorage.limits.max_quota_limit below one record":                          "SYNCSTORAGE__ENFORCE_QUOTA=true SYNCSTORAGE__LIMITS__MAX_QUOTA_LIMIT=1000",
 	"syncstorage.limits.max_user_quota without syncstorage.enable_quota":           "SYNCSTORAGE__LIMITS__MAX_USER_QUOTA=100000000",
 	"syncstorage.limits.max_quota_limit without syncstorage.enable_quota":          "SYNCSTORAGE__LIMITS__MAX_QUOTA_LIMIT=100000000",
-	"syncstorage.limits.max_record_payload_bytes above max_post_bytes":             "SYNCSTORAGE__LIMITS__MAX_RECORD_PAYLOAD_BYTES=3000000",
 	"syncstorage.enforce_quota without a quota":                                    "SYNCSTORAGE__ENFORCE_QUOTA=true SYNCSTORAGE__LIMITS__MAX_QUOTA_LIMIT=0",
 	"a storage node with a secret of its own":                                      "TOKENSERVER__ENABLED=false",
 	"tokenserver.fxa_webhook_metrics_only without tokenserver.fxa_webhook_enabled": "TOKENSERVER__FXA_WEBHOOK_METRICS_ONLY=true",

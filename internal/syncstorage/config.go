@@ -30,19 +30,19 @@ type Config struct {
 
 // Limits are request limits; see info/configuration. Record sizes are payload sizes.
 type Limits struct {
-	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum total payload size per POST."`
+	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum total payload size per POST. Unset: raised to max_record_payload_bytes."`
 	MaxPostRecords        int64 `toml:"max_post_records" unit:"records" doc:"Maximum number of records per POST."`
-	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum payload size per record."`
-	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum request body size."`
-	MaxTotalBytes         int64 `toml:"max_total_bytes" unit:"bytes" doc:"Maximum total payload size per batch. At most 100000000 on Spanner."`
+	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum payload size per record. To accept larger records, raise only this setting: unset limits follow it. At most 2621440 on Spanner. Unset: lowered to max_post_bytes."`
+	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum request body size. Unset: raised to max_post_bytes + 4096."`
+	MaxTotalBytes         int64 `toml:"max_total_bytes" unit:"bytes" doc:"Maximum total payload size per batch. Unset: raised to max_post_bytes. At most 100000000 on Spanner."`
 	MaxTotalRecords       int64 `toml:"max_total_records" unit:"records" doc:"Maximum number of records per batch. On Spanner: 9984 by default, limited by the commit size (holdfast sync budget)."`
 	MaxQuotaLimit         int64 `toml:"max_quota_limit" unit:"bytes" doc:"Maximum total payload size per user and collection, with enable_quota. 0: no limit."`
 	MaxUserQuota          int64 `toml:"max_user_quota" unit:"bytes" doc:"Maximum total payload size per user, with enable_quota. 0: no limit."`
 
-	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits for single collections, by name. 0: the limit above."`
+	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits for single collections, by name. 0: the limit above, raised if the collection's other limits require it."`
 }
 
-// CollectionLimits override Limits for a collection. If one is 0, the general limit applies.
+// CollectionLimits override Limits for a collection. If one is 0, the general limit applies; see Limits.For.
 type CollectionLimits struct {
 	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum total payload size per POST."`
 	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum payload size per record."`
@@ -92,7 +92,6 @@ func (c *Config) Check() conf.Problems {
 		{"limits.max_post_bytes", l.MaxPostBytes, 227<<10 + 1, ": with less, Firefox stops syncing"},
 		{"limits.max_post_records", l.MaxPostRecords, 6, ": with less, Firefox stops syncing"},
 		{"limits.max_record_payload_bytes", l.MaxRecordPayloadBytes, 1024, ": with less, Firefox stops syncing"},
-		{"limits.max_total_bytes", l.MaxTotalBytes, l.MaxPostBytes, ", which is max_post_bytes"},
 		{"limits.max_total_records", l.MaxTotalRecords, l.MaxPostRecords, ", which is max_post_records"},
 		{"limits.max_quota_limit", l.MaxQuotaLimit, 0, ""},
 		{"limits.max_user_quota", l.MaxUserQuota, 0, ""},
@@ -103,16 +102,9 @@ func (c *Config) Check() conf.Problems {
 			add(v.key, "must be at least %d%s", v.least, v.why)
 		}
 	}
-	if l.MaxRequestBytes < l.MaxPostBytes+requestOverhead {
-		add("limits.max_request_bytes", "must be at least %d, which is max_post_bytes + %d", l.MaxPostBytes+requestOverhead, requestOverhead)
-	}
 	for name := range l.Collections {
 		if !ValidCollection(name) {
 			add("limits.collections", "invalid collection name %q", name)
-			continue
-		}
-		if of := l.For(name); of.MaxRequestBytes < of.MaxPostBytes+requestOverhead {
-			add("limits.collections."+name, "max_request_bytes must be at least %d, which is max_post_bytes + %d", of.MaxPostBytes+requestOverhead, requestOverhead)
 		}
 	}
 	if c.HawkTimeSkew <= 0 {
@@ -134,7 +126,7 @@ func isAddress(s string) bool {
 	return err == nil && noPort == nil && host != "" && n > 0
 }
 
-// For returns the limits for a collection.
+// For returns the limits for a collection. Its own limits move the general ones as Follow does.
 func (l Limits) For(collection string) Limits {
 	o, ok := l.Collections[collection]
 	if !ok {
@@ -149,7 +141,22 @@ func (l Limits) For(collection string) Limits {
 	if o.MaxRequestBytes > 0 {
 		l.MaxRequestBytes = o.MaxRequestBytes
 	}
+	l.Collections = nil
+	l.Follow(o.isSet)
 	return l
+}
+
+// isSet reports whether a collection has a limit of its own. It has no total.
+func (o CollectionLimits) isSet(key string) bool {
+	switch key {
+	case keyRecord:
+		return o.MaxRecordPayloadBytes > 0
+	case keyPost:
+		return o.MaxPostBytes > 0
+	case keyRequest:
+		return o.MaxRequestBytes > 0
+	}
+	return true
 }
 
 // Counts reports whether bytes are counted, which enforcing a quota requires.

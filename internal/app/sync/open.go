@@ -81,7 +81,7 @@ func (s *Storage) onSpanner() bool {
 func (s *Storage) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Firefox Sync storage: browser records.",
-		Config: &s.cfg, Check: s.fitSpanner, Rules: s.rules, ProtocolPaths: []string{"/1.5"}, Open: s.open, Commands: s.commands, Operations: s.operations(),
+		Config: &s.cfg, Check: s.checkLimits, Rules: s.rules, ProtocolPaths: []string{"/1.5"}, Open: s.open, Commands: s.commands, Operations: s.operations(),
 		LargestRequest: func() int64 { return httpapi.LargestRequest(s.cfg.Limits) },
 		Tables:         tables,
 		Import:         &service.Import{Of: Name, Flag: "from", Doc: "`URL` of syncstorage-rs's storage database", Open: s.openMozilla},

@@ -1,10 +1,6 @@
 package sync
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 )
@@ -23,17 +19,6 @@ func (s *Storage) rules(in service.Settings) (all []conf.Rule) {
 		}, conf.Rule{
 			Settings: []string{quota.setting, "syncstorage.enable_quota"}, When: quota.setting + " without syncstorage.enable_quota",
 			Says: conf.Says(!c.Counts() && in.Origin(quota.setting[len(Name)+1:]) != "default", "has no effect without enable_quota or enforce_quota"), Fix: "set syncstorage.enable_quota, or unset it",
-		})
-	}
-	for _, name := range append([]string{""}, slices.Sorted(maps.Keys(l.Collections))...) {
-		of, at := *l, "syncstorage.limits.max_record_payload_bytes"
-		if name != "" {
-			of, at = l.For(name), "syncstorage.limits.collections."+name
-		}
-		all = append(all, conf.Rule{
-			Settings: []string{at, "syncstorage.limits.max_post_bytes"}, When: at + " above max_post_bytes",
-			Says: conf.Says(of.MaxRecordPayloadBytes > of.MaxPostBytes, fmt.Sprintf("max_record_payload_bytes is %d and max_post_bytes %d: browsers cannot send the records that info/configuration allows", of.MaxRecordPayloadBytes, of.MaxPostBytes)),
-			Fix:  "raise max_post_bytes, or lower max_record_payload_bytes",
 		})
 	}
 	return append(all, conf.Rule{

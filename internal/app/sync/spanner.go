@@ -14,6 +14,13 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
+// checkLimits lets limits that are not set follow those that are, reports contradictions, and fits Spanner.
+func (s *Storage) checkLimits(settings service.Settings) conf.Problems {
+	isSet := func(key string) bool { return settings.Origin("limits."+key) != "default" }
+	s.cfg.Limits.Follow(isSet)
+	return append(s.cfg.Limits.CheckLimits(isSet), s.fitSpanner(settings)...)
+}
+
 // fitSpanner adjusts default limits to the mutation limit of a Spanner commit, and reports configured limits that
 // exceed it. It notes settings without effect.
 func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems) {
