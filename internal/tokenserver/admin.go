@@ -52,6 +52,11 @@ func (s *Service) SetAccess(ctx context.Context, a Account, r Rule) error {
 	return s.store.SetAccess(ctx, a, r, s.now())
 }
 
+// FindAccounts finds known accounts by the beginning of their ID. See Admission.
+func (s *Service) FindAccounts(ctx context.Context, prefix string, limit int) ([]string, error) {
+	return s.store.FindAccounts(ctx, prefix, limit)
+}
+
 // ListAccess lists rules. See Admission.
 func (s *Service) ListAccess(ctx context.Context, after string, limit int) ([]Rule, error) {
 	return s.store.ListAccess(ctx, after, limit)

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ type Config struct {
 	FxAOAuthServerURL    string        `toml:"fxa_oauth_server_url" doc:"Accounts server URL for verifying OAuth tokens, with or without /v1."`
 	FxAOAuthTimeout      time.Duration `toml:"fxa_oauth_request_timeout" doc:"Timeout for requests to the accounts server."`
 	FxAProfileServerURL  string        `toml:"fxa_profile_server_url" doc:"Profile server URL that tokenserver.label_from_profile asks for addresses, with or without /v1. Unset: only use addresses from access tokens."`
+	FxAAuthServerURL     string        `toml:"fxa_auth_server_url" doc:"Accounts server URL for browsers' sign-ins, in the answer of /.well-known/fxa-client-configuration, with or without /v1. Unset: fxa_oauth_server_url, or Mozilla's if that is Mozilla's."`
+	FxAPairingServerURL  string        `toml:"fxa_pairing_server_url" doc:"Pairing server URL (ws or wss) in the same answer. Unset: none, or Mozilla's if fxa_oauth_server_url is Mozilla's."`
 	FxAOAuthPrimaryJWK   JWK           `toml:"fxa_oauth_primary_jwk" doc:"Public key to verify OAuth tokens with. Unset: fetched from the accounts server and cached."`
 	FxAOAuthSecondaryJWK JWK           `toml:"fxa_oauth_secondary_jwk" doc:"Second public key, for the accounts server's key rotation."`
 
@@ -65,7 +68,7 @@ func DefaultConfig() Config {
 		Enabled:                 true,
 		Database:                settings.DefaultDatabase(),
 		FxAEmailDomain:          "api.accounts.firefox.com",
-		FxAOAuthServerURL:       "https://oauth.accounts.firefox.com",
+		FxAOAuthServerURL:       mozilla.OAuth,
 		FxAOAuthTimeout:         10 * time.Second,
 		InitNodeCapacity:        100000,
 		NodeCapacityReleaseRate: 0.1,
@@ -91,6 +94,8 @@ func (c *Config) Check() conf.Problems {
 		"fxa_email_domain", "must be a domain, e.g. api.accounts.firefox.com")
 	must(isWebURL(c.FxAOAuthServerURL), "fxa_oauth_server_url", "must be an http or https URL")
 	must(c.FxAProfileServerURL == "" || isWebURL(c.FxAProfileServerURL), "fxa_profile_server_url", "must be an http or https URL")
+	must(c.FxAAuthServerURL == "" || isWebURL(c.FxAAuthServerURL), "fxa_auth_server_url", "must be an http or https URL")
+	must(c.FxAPairingServerURL == "" || isURL(c.FxAPairingServerURL, "ws", "wss"), "fxa_pairing_server_url", "must be a ws or wss URL")
 	must(c.FxAOAuthTimeout > 0, "fxa_oauth_request_timeout", "must be more than 0")
 	must(!c.FxAOAuthPrimaryJWK.IsSet() || c.FxAOAuthPrimaryJWK.usable(), "fxa_oauth_primary_jwk", "must be an RSA key with kty, n and e")
 	must(!c.FxAOAuthSecondaryJWK.IsSet() || c.FxAOAuthSecondaryJWK.usable(), "fxa_oauth_secondary_jwk", "must be an RSA key with kty, n and e")
@@ -128,13 +133,47 @@ func (c *Config) AccountsServer() string { return withoutVersion(c.FxAOAuthServe
 // ProfileServer returns fxa_profile_server_url like AccountsServer.
 func (c *Config) ProfileServer() string { return withoutVersion(c.FxAProfileServerURL) }
 
+// AccountsServers are the base URLs of the servers that a browser needs to sign in, without /v1 and a slash at the end.
+// Pairing, a WebSocket URL, may be "".
+type AccountsServers struct{ Auth, OAuth, Pairing, Profile string }
+
+// mozilla is the answer of https://accounts.firefox.com/.well-known/fxa-client-configuration.
+var mozilla = AccountsServers{
+	Auth:    "https://api.accounts.firefox.com",
+	OAuth:   "https://oauth.accounts.firefox.com",
+	Pairing: "wss://channelserver.services.mozilla.com",
+	Profile: "https://profile.accounts.firefox.com",
+}
+
+// AccountsServers returns the configured servers. The rest is Mozilla's if fxa_oauth_server_url is, and otherwise
+// fxa_oauth_server_url itself: other accounts servers are usually a single server.
+func (c *Config) AccountsServers() AccountsServers {
+	all := AccountsServers{Auth: c.AccountsServer(), OAuth: c.AccountsServer(), Profile: c.AccountsServer()}
+	if all.OAuth == mozilla.OAuth {
+		all = mozilla
+	}
+	if c.FxAAuthServerURL != "" {
+		all.Auth = withoutVersion(c.FxAAuthServerURL)
+	}
+	if c.FxAPairingServerURL != "" {
+		all.Pairing = strings.TrimRight(c.FxAPairingServerURL, "/")
+	}
+	if c.FxAProfileServerURL != "" {
+		all.Profile = c.ProfileServer()
+	}
+	return all
+}
+
 // withoutVersion removes /v1 and slashes at the end.
 func withoutVersion(url string) string {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1"), "/")
 }
 
 // isWebURL reports whether s is an http or https URL.
-func isWebURL(s string) bool {
+func isWebURL(s string) bool { return isURL(s, "http", "https") }
+
+// isURL reports whether s is a URL with one of the schemes.
+func isURL(s string, schemes ...string) bool {
 	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+	return err == nil && slices.Contains(schemes, u.Scheme) && u.Host != ""
 }

@@ -23,6 +23,9 @@ func TestConfigCheck(t *testing.T) {
 		"database_request_timeout":         func(c *Config) { c.DatabaseRequestTimeout = -time.Second },
 		"fxa_email_domain":                 func(c *Config) { c.FxAEmailDomain = "a@b" },
 		"fxa_oauth_server_url":             func(c *Config) { c.FxAOAuthServerURL = "accounts.example" },
+		"fxa_profile_server_url":           func(c *Config) { c.FxAProfileServerURL = "ftp://accounts.example" },
+		"fxa_auth_server_url":              func(c *Config) { c.FxAAuthServerURL = "accounts.example" },
+		"fxa_pairing_server_url":           func(c *Config) { c.FxAPairingServerURL = "https://pairing.example" },
 		"fxa_oauth_request_timeout":        func(c *Config) { c.FxAOAuthTimeout = 0 },
 		"fxa_oauth_primary_jwk":            func(c *Config) { c.FxAOAuthPrimaryJWK.KID = "x" },
 		"fxa_oauth_secondary_jwk":          func(c *Config) { c.FxAOAuthSecondaryJWK = JWK{KTY: "RSA", N: "!", E: "AQAB"} },
@@ -73,6 +76,25 @@ func TestAccountsServer(t *testing.T) {
 	} {
 		if c := (Config{FxAOAuthServerURL: given}); c.AccountsServer() != want {
 			t.Errorf("%s: %s, want %s", given, c.AccountsServer(), want)
+		}
+	}
+}
+
+func TestAccountsServers(t *testing.T) {
+	t.Parallel()
+	const own, auth, pairing, profile = "https://accounts.example", "https://auth.example", "wss://pairing.example", "https://profile.example"
+	for _, c := range []struct {
+		config Config
+		want   AccountsServers
+	}{
+		{DefaultConfig(), mozilla},
+		{Config{FxAOAuthServerURL: mozilla.OAuth + "/v1/"}, mozilla},
+		{Config{FxAOAuthServerURL: own + "/v1"}, AccountsServers{own, own, "", own}},
+		{Config{FxAOAuthServerURL: own, FxAAuthServerURL: auth + "/v1", FxAPairingServerURL: pairing + "/", FxAProfileServerURL: profile + "/v1/"}, AccountsServers{auth, own, pairing, profile}},
+		{Config{FxAOAuthServerURL: mozilla.OAuth, FxAProfileServerURL: profile}, AccountsServers{mozilla.Auth, mozilla.OAuth, mozilla.Pairing, profile}},
+	} {
+		if got := c.config.AccountsServers(); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.config.FxAOAuthServerURL, got, c.want)
 		}
 	}
 }

@@ -15,8 +15,8 @@ const MaxLabel = 100
 // Labels stores a label for each account, e.g. the user's name.
 type Labels interface {
 	// SetLabel sets an account's label, or removes it if the text is "", and reports whether it did. A label from a
-	// profile is never "". It is set only if the account has an unreplaced row and no label from an operator. Of l, FxAUID
-	// does not count: the label is for a. SetLabel returns the error of Label.Check.
+	// profile is never "". It is set only if the account has an unreplaced row or a recorded refusal, and no label from an
+	// operator. Of l, FxAUID does not count: the label is for a. SetLabel returns the error of Label.Check.
 	SetLabel(ctx context.Context, a Account, l Label) (set bool, err error)
 
 	// LabelsOf returns labels by account ID, in one query, so the caller limits the number of IDs. Accounts without a

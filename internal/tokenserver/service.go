@@ -156,6 +156,9 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 		ReleaseRate: s.Config().NodeCapacityReleaseRate,
 		SpannerNode: s.Config().SpannerNodeID,
 	})
+	if errors.Is(err, &Refusal{Reason: NotAdmitted}) {
+		s.learnLabel(a, r.Identity, r.Token) // so that the operator knows who was refused
+	}
 	if err != nil {
 		return Grant{}, err
 	}

@@ -122,14 +122,20 @@ type NodeChange struct {
 
 // Admission decides which accounts may sign in.
 type Admission interface {
-	// SetAccess sets an account's rule, or removes it if the rule is Unlisted, and removes its recorded refusals. Of r, only
-	// Access and Note count; the rule is for a and from now. It returns the error of Rule.Check.
+	// SetAccess sets an account's rule, or removes it if the rule is Unlisted, and removes its recorded refusals. The label
+	// stays, except a profile's label of an Unlisted account that never signed in. Of r, only Access and Note count; the rule
+	// is for a and from now. It returns the error of Rule.Check.
 	SetAccess(ctx context.Context, a Account, r Rule, now time.Time) error
+
+	// FindAccounts returns at most limit account IDs that begin with a prefix, ordered by ID: those of all storage users,
+	// rules, refusals and labels. It returns errcode.Invalid as FindUsers does.
+	FindAccounts(ctx context.Context, prefix string, limit int) ([]string, error)
 
 	// ListAccess returns at most limit rules after an account ID, ordered by ID.
 	ListAccess(ctx context.Context, after string, limit int) ([]Rule, error)
 
-	// Refused returns at most limit accounts that were not admitted, most recent first.
+	// Refused returns at most limit accounts that were not admitted, most recent first. Only the latest MaxRefused are kept;
+	// an older refusal is deleted with the profile's label, unless the account is listed or has rows.
 	Refused(ctx context.Context, limit int) ([]Refused, error)
 }
 

@@ -4,6 +4,7 @@ const { Weave } = ChromeUtils.importESModule("resource://services-sync/main.sys.
 const { Status } = ChromeUtils.importESModule("resource://services-sync/status.sys.mjs");
 const { SyncedTabs } = ChromeUtils.importESModule("resource://services-sync/SyncedTabs.sys.mjs");
 const { getFxAccountsSingleton } = ChromeUtils.importESModule("resource://gre/modules/FxAccounts.sys.mjs");
+const { FxAccountsConfig } = ChromeUtils.importESModule("resource://gre/modules/FxAccountsConfig.sys.mjs");
 const { PlacesUtils } = ChromeUtils.importESModule("resource://gre/modules/PlacesUtils.sys.mjs");
 
 // notified resolves when the browser notifies observers of topic.
@@ -18,6 +19,11 @@ function notified(topic) {
 }
 
 // ---- the account ----
+
+// signInPage returns the address of the page that the browser's menu opens to sign in.
+async function signInPage() {
+  return FxAccountsConfig.promiseConnectAccountURI("test");
+}
 
 async function signIn(credentials) {
   await Weave.Service.promiseInitialized;
@@ -155,6 +161,16 @@ async function siblingTabs() {
 
 function setIntPref(name, value) {
   Services.prefs.setIntPref(name, value);
+}
+
+function setStringPref(name, value) {
+  Services.prefs.setStringPref(name, value);
+}
+
+// lockPref locks a preference, as an administrator's AutoConfig file does.
+function lockPref(name, value) {
+  Services.prefs.getDefaultBranch("").setStringPref(name, value);
+  Services.prefs.lockPref(name);
 }
 
 function pref(name) {

@@ -2,8 +2,8 @@ package tokenserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"holdfast/internal/operate"
@@ -12,7 +12,8 @@ import (
 
 // accessOperations declares the allow and deny lists, and the refused sign-ins from which an account can be allowed.
 func (s *Accounts) accessOperations() []operate.Operation {
-	const ids = "ACCOUNT is the account's ID, 32 hexadecimal digits; tokenserver refused list shows the IDs of refused\naccounts."
+	const ids = "ACCOUNT is the account's ID, 32 hexadecimal digits. For an account that tokenserver refused list or another\n" +
+		"list shows, the first 4 or more digits or its label, such as an address, are enough. The label stays."
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "access", Rows: "accounts", Limit: 1000, Resumes: true, Doc: "List the allow and deny lists", Title: "Allow and deny lists", Empty: "The lists are empty.",
@@ -21,7 +22,7 @@ func (s *Accounts) accessOperations() []operate.Operation {
 		operate.NewChange(operate.About{
 			Path: "access/allow", Doc: "Allow an account to sign in, even when new accounts are refused", More: ids, NewRow: true, Stays: true, Title: "Allow an account",
 			Text:    "The account may sign in, even when new accounts are refused.",
-			Example: "0123456789abcdef0123456789abcdef --note 'my sister'\n",
+			Example: "0123456789abcdef0123456789abcdef --note 'my sister'\n01234567\nanna@example.org\n",
 		}, s.setAccess(tokenserver.Allowed)),
 		operate.NewChange(operate.About{
 			Path: "access/deny", Doc: "Deny an account: refuse its sign-ins and tokens, and keep its data", More: ids, NewRow: true, Stays: true, Title: "Deny an account", Danger: true,
@@ -98,31 +99,27 @@ type accountInput struct {
 	Account string `subject:"account" doc:"account ID, 32 hexadecimal digits" example:"0123456789abcdef0123456789abcdef"`
 }
 
+// namedInput names an account as accountNamed accepts it.
+type namedInput struct {
+	Account string `subject:"account" doc:"account ID, 32 hexadecimal digits; of an account in a list, also its first 4 or more digits or its label" example:"0123456789abcdef0123456789abcdef"`
+}
+
 type accessInput struct {
-	accountInput
+	namedInput
 	Note string `flag:"note" private:"" doc:"a note, shown in the list"`
 }
 
-// Check requires the ID's form, because a mistyped ID would be allowed silently. The ID may be followed by the accounts
-// server's domain, as in the database.
-func (in accessInput) Check() error {
-	if id, _, _ := strings.Cut(in.Account, "@"); !tokenserver.IsAccountID(id) {
-		return errAccountID
-	}
-	return nil
-}
-
-var errAccountID = &operate.InputError{Input: "account", Reason: "expected 32 hexadecimal digits (0-9, a-f)"}
-
-// accessOutput is an account's rule after the change. notice is a format for the account's ID.
+// accessOutput is an account's rule after the change. Label is "" without a label. notice is a format for the account's
+// ID with the label.
 type accessOutput struct {
 	Account string `json:"account" subject:"account"`
+	Label   string `json:"label" example:"anna@example.org"`
 	Access  string `json:"access" enum:"allow,deny,unlisted"`
 
 	notice string
 }
 
-func (a accessOutput) Notice() string { return fmt.Sprintf(a.notice, a.Account) }
+func (a accessOutput) Notice() string { return fmt.Sprintf(a.notice, withLabel(a.Account, a.Label)) }
 
 // setAccess returns the function that allows or denies. It also deletes the account's refused sign-ins.
 func (s *Accounts) setAccess(access tokenserver.Access) func(context.Context, accessInput) (accessOutput, error) {
@@ -131,26 +128,45 @@ func (s *Accounts) setAccess(access tokenserver.Access) func(context.Context, ac
 		if access == tokenserver.Denied {
 			notice = "account %s may not sign in"
 		}
-		return s.changeAccess(ctx, in.Account, tokenserver.Rule{Access: access, Note: in.Note}, notice)
+		open, err := s.ready()
+		if err != nil {
+			return accessOutput{}, err
+		}
+		id, err := accountNamed(ctx, open, in.Account)
+		if err != nil {
+			return accessOutput{}, err
+		}
+		return changeAccess(ctx, open, id, tokenserver.Rule{Access: access, Note: in.Note}, notice)
 	}
 }
 
 // removeAccess accepts any account ID that the lists may contain, not only the form of Mozilla's accounts server.
 // Removing an account that is not listed succeeds.
-func (s *Accounts) removeAccess(ctx context.Context, in accountInput) (accessOutput, error) {
-	return s.changeAccess(ctx, in.Account, tokenserver.Rule{}, "removed account %s from the lists")
-}
-
-// changeAccess sets an account's rule; an Unlisted rule removes it. id may contain the domain.
-func (s *Accounts) changeAccess(ctx context.Context, id string, rule tokenserver.Rule, notice string) (out accessOutput, err error) {
+func (s *Accounts) removeAccess(ctx context.Context, in namedInput) (out accessOutput, err error) {
 	open, err := s.ready()
 	if err != nil {
 		return out, err
 	}
+	id, err := accountNamed(ctx, open, in.Account)
+	if errors.Is(err, errUnnamed) {
+		id, err = in.Account, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	return changeAccess(ctx, open, id, tokenserver.Rule{}, "removed account %s from the lists")
+}
+
+// changeAccess sets an account's rule; an Unlisted rule removes it. id may contain the domain.
+func changeAccess(ctx context.Context, open *tokenserver.Service, id string, rule tokenserver.Rule, notice string) (out accessOutput, err error) {
 	account, err := open.ParseAccount(id)
 	if err != nil {
 		return out, err
 	}
 	rule.FxAUID = account.FxAUID
-	return accessOutput{account.FxAUID, rule.Access.String(), notice}, open.SetAccess(ctx, account, rule)
+	out = accessOutput{account.FxAUID, "", rule.Access.String(), notice}
+	if err := open.SetAccess(ctx, account, rule); err != nil {
+		return out, err
+	}
+	return out, labelled(ctx, open, []*accessOutput{&out}, func(a **accessOutput) (string, *string) { return (*a).Account, &(*a).Label })
 }

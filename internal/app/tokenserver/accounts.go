@@ -2,6 +2,7 @@ package tokenserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -27,7 +28,7 @@ func (s *Accounts) accountOperations() []operate.Operation {
 		}, s.listAccounts),
 		operate.NewRead(operate.About{
 			Access: operate.ForViewers, Path: "accounts/show", Doc: "Show an account: its storage users and how much they store", Title: "Account", Finds: "Show account",
-			More:    "ACCOUNT is the account's ID, 32 hexadecimal digits, or a storage user's UID.",
+			More:    "ACCOUNT is the account's ID, 32 hexadecimal digits, its first 4 or more digits, its label, or a storage\nuser's UID.",
 			Example: "0123456789abcdef0123456789abcdef\n", Offers: []string{"access/allow", "access/deny", "access/remove"},
 		}, s.showAccount),
 		s.labelOperation(),
@@ -147,7 +148,7 @@ type collectionOutput struct {
 
 // showInput also accepts a UID, because logs name storage users.
 type showInput struct {
-	Account string `subject:"account" doc:"account ID, 32 hexadecimal digits, or the UID of one of its storage users" example:"0123456789abcdef0123456789abcdef"`
+	Account string `subject:"account" doc:"account ID, 32 hexadecimal digits, its first 4 or more digits, its label, or the UID of one of its storage users" example:"0123456789abcdef0123456789abcdef"`
 }
 
 // showAccount reads the usage of every storage user, also of replaced users whose data is not deleted yet.
@@ -203,7 +204,7 @@ func (s *Accounts) addUser(ctx context.Context, out *accountOutput, u *tokenserv
 	return nil
 }
 
-// known looks up an account by ID or UID. It does not check the ID first, because a database may contain IDs that
+// known looks up an account by UID or as accountNamed does. It does not check the ID first, because a database may contain IDs that
 // Mozilla's accounts server does not use.
 func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id string) (acc tokenserver.Account, st tokenserver.AccountState, err error) {
 	// An account ID of 32 decimal digits is no UID.
@@ -216,6 +217,10 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 			return acc, st, errcode.Newf(errcode.NotFound, "no account has the UID %d", uid)
 		}
 		id = users[0].Account().FxAUID
+	} else if found, err := accountNamed(ctx, open, id); err == nil {
+		id = found
+	} else if !errors.Is(err, errUnnamed) {
+		return acc, st, err
 	}
 	if acc, err = open.ParseAccount(id); err != nil {
 		return acc, st, err

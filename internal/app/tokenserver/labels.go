@@ -23,15 +23,11 @@ func (s *Accounts) labelOperation() operate.Operation {
 
 // labelInput's Label is trimmed before it is checked and stored.
 type labelInput struct {
-	accountInput
+	namedInput
 	Label string `flag:"label" arg:"LABEL" private:"" doc:"name or address, up to 100 characters; empty removes it" example:"anna@example.org"`
 }
 
-// Check requires an account ID's form, so that no label is stored under a mistyped ID.
 func (in labelInput) Check() error {
-	if id, _, _ := strings.Cut(in.Account, "@"); !tokenserver.IsAccountID(id) {
-		return errAccountID
-	}
 	l := tokenserver.Label{Text: strings.TrimSpace(in.Label)}
 	if err := l.Check(); err != nil {
 		return &operate.InputError{Input: "label", Reason: errcode.Message(err)}
@@ -58,7 +54,11 @@ func (s *Accounts) setLabel(ctx context.Context, in labelInput) (out labelOutput
 	if err != nil {
 		return out, err
 	}
-	account, err := open.ParseAccount(in.Account)
+	id, err := accountNamed(ctx, open, in.Account)
+	if err != nil {
+		return out, err
+	}
+	account, err := open.ParseAccount(id)
 	if err != nil {
 		return out, err
 	}

@@ -121,12 +121,12 @@ func TestAccessRequests(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, &usedStorage{})
 	o.send(200, http.MethodGet, "access", "", `{"accounts":[],"next":null}`)
-	o.send(200, http.MethodPost, "access/"+someAccount+"/allow", `{"note":"my sister"}`, `{"account":"`+someAccount+`","access":"allow"}`)
+	o.send(200, http.MethodPost, "access/"+someAccount+"/allow", `{"note":"my sister"}`, `{"account":"`+someAccount+`","label":"","access":"allow"}`)
 	o.send(200, http.MethodPost, "access/"+otherAccount+"/deny", "", `"access":"deny"`)
 	o.send(200, http.MethodGet, "access?limit=1", "", `"note":"my sister"`, `"next":"`+someAccount+`"`)
 	o.send(200, http.MethodGet, "access?after="+someAccount, "", otherAccount, `"next":null`)
 	o.send(200, http.MethodPost, "access/"+otherAccount+"/remove", "", `"access":"unlisted"`)
-	o.send(422, http.MethodPost, "access/abc/allow", "", `"parameter":"account"`, "expected 32 hexadecimal digits")
+	o.send(422, http.MethodPost, "access/abc/allow", "", "account: no account here begins with this ID", "expected 32 hexadecimal digits")
 	if text := o.send(200, http.MethodGet, "access", ""); strings.Contains(text, otherAccount) {
 		t.Errorf("the removed account is in %s", text)
 	}

@@ -60,8 +60,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		w.Header().Set("Allow", rt.resource.method())
 		return errMethod
 	}
-	if rt.resource == events {
+	switch rt.resource {
+	case events:
 		return h.events(w, r)
+	case clientConfig:
+		return h.clientConfiguration(w, at)
 	}
 	return h.signIn(w, r, rt, at)
 }

@@ -43,7 +43,7 @@ func (s *server) signInAs(t *testing.T, account, scope, more string) {
 	token, err := json.Marshal(map[string]any{"user": account, "scope": []string{tokenserver.Scope, scope}, "generation": 7})
 	must(t, err)
 	r := s.do(t, http.MethodGet, "/1.0/sync/1.5", "Authorization", "Bearer "+string(token[:len(token)-1])+more+"}", "X-KeyID", "5-qqo")
-	if r.status != http.StatusOK {
+	if want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[s.service.Config().AllowNewUsers]; r.status != want {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
 }
@@ -89,6 +89,27 @@ func TestLabelOfSignIn(t *testing.T) {
 	s.service.StopLearning() // nothing runs afterwards
 	labels, err := s.service.LabelsOf(t.Context(), []string{"anna", "bert"})
 	if err != nil || len(labels) != 1 || labels["anna"].Text != "my sister" || len(l.set) > 0 {
+		t.Errorf("labels %+v, %v", labels, err)
+	}
+}
+
+// TestLabelOfRefusedSignIn checks that a refused sign-in labels its account with the verified address, and that the label
+// stays when the operator allows the account.
+func TestLabelOfRefusedSignIn(t *testing.T) {
+	t.Parallel()
+	l := newLabelling()
+	s := newServer(t, func(o *tokenserver.Options) {
+		l.Store, o.Store = o.Store, l
+		o.Config.LabelFromProfile, o.Config.AllowNewUsers = true, false
+	})
+	t.Cleanup(s.service.StopLearning)
+	s.signInAs(t, "anna", "x", `,"email":"anna@example.org"`)
+	l.want(t, "anna@example.org")
+	account, err := s.service.ParseAccount("anna")
+	must(t, err)
+	must(t, s.service.SetAccess(t.Context(), account, tokenserver.Rule{Access: tokenserver.Allowed}))
+	labels, err := s.service.LabelsOf(t.Context(), []string{"anna"})
+	if err != nil || labels["anna"].Text != "anna@example.org" {
 		t.Errorf("labels %+v, %v", labels, err)
 	}
 }

@@ -240,3 +240,35 @@ func TestDatabaseTakesTooLong(t *testing.T) {
 	s := newServer(t, func(o *tokenserver.Options) { o.Config.DatabaseRequestTimeout = time.Nanosecond })
 	s.signIn(t, "alice", 7, "7-qqo").wantError(t, 504, "elapsed", "body", "", "Elapsed")
 }
+
+// TestClientConfiguration checks the members that Firefox on desktops, Android and iOS reads, for Mozilla's accounts
+// server and another one, with and without a public URL. Nobody needs credentials or a database for it.
+func TestClientConfiguration(t *testing.T) {
+	t.Parallel()
+	const path = "/.well-known/fxa-client-configuration"
+	mozilla := newServer(t, func(o *tokenserver.Options) {
+		o.Config.FxAOAuthServerURL, o.PublicURL = tokenserver.DefaultConfig().FxAOAuthServerURL, "https://example.org/sync"
+	})
+	own := newServer(t, nil)
+	for _, c := range []struct {
+		s    *server
+		want string
+	}{
+		{mozilla, `{"auth_server_base_url":"https://api.accounts.firefox.com","oauth_server_base_url":"https://oauth.accounts.firefox.com",` +
+			`"pairing_server_base_uri":"wss://channelserver.services.mozilla.com","profile_server_base_url":"https://profile.accounts.firefox.com",` +
+			`"sync_tokenserver_base_url":"https://example.org/sync"}`},
+		{own, `{"auth_server_base_url":"ACCOUNTS","oauth_server_base_url":"ACCOUNTS","profile_server_base_url":"ACCOUNTS","sync_tokenserver_base_url":"` + own.URL + `"}`},
+	} {
+		must(t, c.s.db.Close())
+		r := c.s.do(t, "GET", path)
+		want := strings.ReplaceAll(c.want, "ACCOUNTS", c.s.service.Config().FxAOAuthServerURL)
+		if r.status != 200 || r.body != want || r.head.Get("Content-Type") != "application/json" || r.head.Get("Cache-Control") != "no-store" {
+			t.Errorf("got %d %s %v\nwant %s", r.status, r.body, r.head, want)
+		}
+		if prefixed := c.s.do(t, "GET", "/sync"+path); c.s == mozilla && prefixed.body != want {
+			t.Errorf("below the path of the public URL: %d %s", prefixed.status, prefixed.body)
+		}
+	}
+	own.do(t, "POST", path).wantError(t, 405, "error", "body", "", "Method not allowed")
+	own.do(t, "GET", path+"/").wantError(t, 404, "error", "url", "", "Not found")
+}

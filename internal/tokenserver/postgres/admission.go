@@ -22,12 +22,25 @@ func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenser
 			return err
 		}
 		if r.Access == tokenserver.Unlisted {
-			_, err := tx.Exec(sqlClearAccess, a.FxAUID)
+			if _, err := tx.Exec(sqlClearAccess, a.FxAUID); err != nil {
+				return err
+			}
+			_, err := tx.Exec(sqlForgetProfileLabel, a.FxAUID, a.Email())
 			return err
 		}
 		_, err := tx.Exec(sqlSetAccess, a.FxAUID, r.Access.String(), r.Note, now.UnixMilli())
 		return err
 	})
+}
+
+// FindAccounts implements tokenserver.Admission.
+func (s *Store) FindAccounts(ctx context.Context, prefix string, limit int) ([]string, error) {
+	first, end, err := tokenserver.PrefixRange(prefix)
+	if err != nil {
+		return nil, err
+	}
+	var id string
+	return collect(ctx, s.db, sqlFindAccounts, []any{first, end, limit}, func() string { return id }, &id)
 }
 
 // ListAccess implements tokenserver.Admission.

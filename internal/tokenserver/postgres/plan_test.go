@@ -44,6 +44,8 @@ func TestPlans(t *testing.T) {
 		{sqlRefused, []any{100}, "refused_sign_ins_last_at_idx"},
 		{sqlListUsers, []any{100, false, 100}, "users_pkey"},
 		{sqlFindUsers, []any{"user7", "user7g", 100}, "lookup_idx"},
+		{sqlFindAccounts, []any{"user7", "user7g", 10}, "lookup_idx"},
+		{sqlFindAccounts, []any{"user7", "user7g", 10}, "account_access_pkey"},
 		{sqlFindLabels, []any{"accounts.example", "label7", "", "label7g", 10}, "account_labels_key_idx"},
 		{sqlFindLabels, []any{"accounts.example", "l", "", "lg", 10}, "lookup_idx"},
 		{sqlLabelsOf, []any{[]string{"user7", "user8"}}, "account_labels_pkey"},

@@ -106,6 +106,6 @@ func recordRefusal(tx *pgdb.Tx, a tokenserver.Account, now time.Time) error {
 	if _, err := tx.Exec(sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
 		return err
 	}
-	_, err := tx.Exec(sqlTrimRefused, tokenserver.MaxRefused)
+	_, err := tx.Exec(sqlTrimRefused, tokenserver.MaxRefused, a.Domain)
 	return err
 }

@@ -108,7 +108,8 @@ var (
 		SET label = excluded.label, label_key = excluded.label_key, source = excluded.source, set_at = excluded.set_at`}
 	sqlSetProfileLabel = pgdb.Statement{Name: "token.set_profile_label", SQL: `
 		INSERT INTO account_labels AS l (fxa_uid, label, label_key, source, set_at) SELECT $1::text, $2::text, $3::text, 'profile', $4::bigint
-		WHERE EXISTS (SELECT 1 FROM users WHERE email = $5::text AND service = ` + service + ` AND replaced_at IS NULL)
+		WHERE (EXISTS (SELECT 1 FROM users WHERE email = $5::text AND service = ` + service + ` AND replaced_at IS NULL)
+			OR EXISTS (SELECT 1 FROM refused_sign_ins WHERE fxa_uid = $1::text))
 		ON CONFLICT (fxa_uid) DO UPDATE
 		SET label = excluded.label, label_key = excluded.label_key, set_at = excluded.set_at WHERE l.source = 'profile'`}
 	sqlClearLabel  = pgdb.Statement{Name: "token.clear_label", SQL: `DELETE FROM account_labels WHERE fxa_uid = $1::text`}
@@ -116,7 +117,8 @@ var (
 		DELETE FROM account_labels WHERE fxa_uid = $1::text
 			AND NOT EXISTS (SELECT 1 FROM users WHERE email = $2::text AND service = ` + service + `)
 			AND NOT EXISTS (SELECT 1 FROM account_access WHERE fxa_uid = $1::text)`}
-	sqlLabelsOf = pgdb.Statement{Name: "token.labels_of", SQL: `
+	sqlForgetProfileLabel = pgdb.Statement{Name: "token.forget_profile_label", SQL: sqlForgetLabel.SQL + ` AND source = 'profile'`}
+	sqlLabelsOf           = pgdb.Statement{Name: "token.labels_of", SQL: `
 		SELECT fxa_uid, label, source = 'profile', set_at FROM account_labels WHERE fxa_uid = ANY($1::text[])`}
 	sqlFindLabels = pgdb.Statement{Name: "token.find_labels", SQL: `
 		SELECT u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, u.node,
@@ -141,10 +143,25 @@ var (
 	sqlRefuse = pgdb.Statement{Name: "token.refuse", SQL: `
 		INSERT INTO refused_sign_ins AS r (fxa_uid, first_at, last_at, attempts) VALUES ($1::text, $2::bigint, $2::bigint, 1)
 		ON CONFLICT (fxa_uid) DO UPDATE SET last_at = excluded.last_at, attempts = r.attempts + 1`}
+	// sqlTrimRefused also deletes profiles' labels, as sqlForgetProfileLabel does.
 	sqlTrimRefused = pgdb.Statement{Name: "token.trim_refused", SQL: `
-		DELETE FROM refused_sign_ins WHERE fxa_uid IN (
-			SELECT fxa_uid FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid OFFSET $1::bigint)`}
+		WITH oldest AS (
+			DELETE FROM refused_sign_ins WHERE fxa_uid IN (
+				SELECT fxa_uid FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid OFFSET $1::bigint)
+			RETURNING fxa_uid)
+		DELETE FROM account_labels l USING oldest o WHERE l.fxa_uid = o.fxa_uid AND l.source = 'profile'
+			AND NOT EXISTS (SELECT 1 FROM users WHERE email = (o.fxa_uid || '@' || $2::text) COLLATE "default" AND service = ` + service + `)
+			AND NOT EXISTS (SELECT 1 FROM account_access a WHERE a.fxa_uid = o.fxa_uid)`}
 	sqlClearRefused = pgdb.Statement{Name: "token.clear_refused", SQL: `DELETE FROM refused_sign_ins WHERE fxa_uid = $1::text`}
 	sqlRefused      = pgdb.Statement{Name: "token.refused", SQL: `
 		SELECT fxa_uid, first_at, last_at, attempts FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT $1::bigint`}
+	// sqlFindAccounts limits each table, so that a short prefix does not read all accounts.
+	sqlFindAccounts = pgdb.Statement{Name: "token.find_accounts", SQL: `
+		SELECT id COLLATE "C" FROM (
+			(SELECT fxa_uid AS id FROM refused_sign_ins WHERE fxa_uid >= $1::text AND fxa_uid < $2::text ORDER BY fxa_uid LIMIT $3::bigint)
+			UNION (SELECT fxa_uid FROM account_access WHERE fxa_uid >= $1::text AND fxa_uid < $2::text ORDER BY fxa_uid LIMIT $3::bigint)
+			UNION (SELECT fxa_uid FROM account_labels WHERE fxa_uid >= $1::text AND fxa_uid < $2::text ORDER BY fxa_uid LIMIT $3::bigint)
+			UNION (SELECT split_part(email, '@', 1) COLLATE "C" FROM users
+				WHERE email >= $1::text AND email < $2::text AND service = ` + service + ` GROUP BY email ORDER BY email LIMIT $3::bigint)
+		) known ORDER BY 1 LIMIT $3::bigint`}
 )

@@ -23,10 +23,31 @@ func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenser
 			return err
 		}
 		if r.Access == tokenserver.Unlisted {
-			return sqlitedb.Exec(c, sqlClearAccess, a.FxAUID)
+			if err := sqlitedb.Exec(c, sqlClearAccess, a.FxAUID); err != nil {
+				return err
+			}
+			return forgetProfileLabel(c, a)
 		}
 		return sqlitedb.Exec(c, sqlSetAccess, a.FxAUID, r.Access.String(), r.Note, now.UnixMilli())
 	})
+}
+
+// forgetProfileLabel deletes a profile's label, unless the account has rows or a rule.
+func forgetProfileLabel(c *sqlite.Conn, a tokenserver.Account) error {
+	return sqlitedb.Exec(c, sqlForgetProfileLabel, a.FxAUID, a.Email())
+}
+
+// FindAccounts implements tokenserver.Admission.
+func (s *Store) FindAccounts(ctx context.Context, prefix string, limit int) (ids []string, err error) {
+	first, end, err := tokenserver.PrefixRange(prefix)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Read(ctx, "token.find_accounts", func(c *sqlite.Conn) error {
+		ids, err = sqlitedb.QueryAll(c, sqlFindAccounts, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, first, end, limit)
+		return err
+	})
+	return ids, err
 }
 
 // ListAccess implements tokenserver.Admission.

@@ -94,5 +94,14 @@ func recordRefusal(c *sqlite.Conn, a tokenserver.Account, now time.Time) error {
 	if err := sqlitedb.Exec(c, sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
 		return err
 	}
-	return sqlitedb.Exec(c, sqlTrimRefused, tokenserver.MaxRefused)
+	oldest, err := sqlitedb.QueryAll(c, sqlTrimRefused, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, tokenserver.MaxRefused)
+	if err != nil {
+		return err
+	}
+	for _, id := range oldest {
+		if err := forgetProfileLabel(c, tokenserver.Account{FxAUID: id, Domain: a.Domain}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -66,21 +66,31 @@ const (
 	sqlRefuse      = `INSERT INTO refused_sign_ins (fxa_uid, first_at, last_at, attempts) VALUES (?1, ?2, ?2, 1)
 		ON CONFLICT DO UPDATE SET last_at = excluded.last_at, attempts = attempts + 1`
 	sqlTrimRefused = `DELETE FROM refused_sign_ins WHERE fxa_uid IN (
-		SELECT fxa_uid FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT -1 OFFSET ?)`
+		SELECT fxa_uid FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT -1 OFFSET ?) RETURNING fxa_uid`
 	sqlClearRefused = `DELETE FROM refused_sign_ins WHERE fxa_uid = ?`
 	sqlRefused      = `SELECT fxa_uid, first_at, last_at, attempts FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT ?`
+	// sqlFindAccounts limits each table, so that a short prefix does not read all accounts.
+	sqlFindAccounts = `SELECT fxa_uid FROM (SELECT fxa_uid FROM refused_sign_ins WHERE fxa_uid >= ?1 AND fxa_uid < ?2 ORDER BY fxa_uid LIMIT ?3)
+		UNION SELECT fxa_uid FROM (SELECT fxa_uid FROM account_access WHERE fxa_uid >= ?1 AND fxa_uid < ?2 ORDER BY fxa_uid LIMIT ?3)
+		UNION SELECT fxa_uid FROM (SELECT fxa_uid FROM account_labels WHERE fxa_uid >= ?1 AND fxa_uid < ?2 ORDER BY fxa_uid LIMIT ?3)
+		UNION SELECT substr(email, 1, instr(email, '@') - 1) FROM (
+			SELECT DISTINCT email FROM users WHERE email >= ?1 AND email < ?2 AND +service = ` + service + ` ORDER BY email LIMIT ?3)
+		ORDER BY 1 LIMIT ?3`
 )
 
 const (
 	sqlSetLabel = `INSERT INTO account_labels (fxa_uid, label, label_key, source, set_at) VALUES (?, ?, ?, 'operator', ?)
 		ON CONFLICT DO UPDATE SET label = excluded.label, label_key = excluded.label_key, source = excluded.source, set_at = excluded.set_at`
 	sqlSetProfileLabel = `INSERT INTO account_labels (fxa_uid, label, label_key, source, set_at) SELECT ?1, ?2, ?3, 'profile', ?4
-		WHERE EXISTS (SELECT 1 FROM users WHERE email = ?5 AND service = ` + service + ` AND replaced_at IS NULL)
+		WHERE (EXISTS (SELECT 1 FROM users WHERE email = ?5 AND service = ` + service + ` AND replaced_at IS NULL)
+			OR EXISTS (SELECT 1 FROM refused_sign_ins WHERE fxa_uid = ?1))
 		ON CONFLICT DO UPDATE SET label = excluded.label, label_key = excluded.label_key, set_at = excluded.set_at WHERE source = 'profile'`
 	sqlClearLabel  = `DELETE FROM account_labels WHERE fxa_uid = ?`
 	sqlForgetLabel = `DELETE FROM account_labels WHERE fxa_uid = ?1
 		AND NOT EXISTS (SELECT 1 FROM users WHERE email = ?2 AND service = ` + service + `)
 		AND NOT EXISTS (SELECT 1 FROM account_access WHERE fxa_uid = ?1)`
+	sqlForgetProfileLabel = sqlForgetLabel + ` AND source = 'profile'`
+
 	sqlLabelsOf   = `SELECT fxa_uid, label, source = 'profile', set_at FROM account_labels WHERE fxa_uid IN (SELECT value FROM json_each(?))`
 	sqlFindLabels = `SELECT ` + userColumns + `, l.fxa_uid, l.label, l.source = 'profile', l.set_at FROM account_labels l
 		LEFT JOIN users u ON u.uid = (

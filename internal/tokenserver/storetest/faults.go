@@ -84,6 +84,13 @@ func faultyWrites() []faultyWrite {
 		{"allow", nil, func(ctx context.Context, e env, a ts.Account) error {
 			return e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, t0)
 		}},
+		{"take a refused account off the lists", func(t *testing.T, e env, a ts.Account) {
+			e.refuse(t, a)
+			e.setLabel(t, a, ts.Label{Text: "anna@example.org", FromProfile: true})
+			must(t, e.Store.SetAccess(t.Context(), a, ts.Rule{Access: ts.Allowed}, t0))
+		}, func(ctx context.Context, e env, a ts.Account) error {
+			return e.Store.SetAccess(ctx, a, ts.Rule{}, t0)
+		}},
 		{"add a node", nil, func(ctx context.Context, e env, a ts.Account) error {
 			_, err := e.Store.AddNode(ctx, ts.Node{URL: "https://" + a.FxAUID, Capacity: 5})
 			return err

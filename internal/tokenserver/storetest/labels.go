@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"pgregory.net/rapid"
@@ -121,6 +122,65 @@ func testLabelGoes(t *testing.T, e env) {
 		forget(u.UID)
 	})
 	both("another account is deleted", true, func(ts.Account, ts.User) { _, err := e.Store.Delete(ctx, account(), t0); must(t, err) })
+}
+
+// refuse makes a sign-in that is refused and recorded.
+func (e env) refuse(t testing.TB, a ts.Account) {
+	t.Helper()
+	_, err := e.Store.SignIn(t.Context(), a, closed(signIn(7, "aa", 5)))
+	suite.WantCode(t, "SignIn", err, errcode.Denied)
+}
+
+// testLabelOfRefused checks that a profile labels a refused account, and that the label outlives the operator's decision
+// to allow or deny, but not the last trace of an account that never signed in.
+func testLabelOfRefused(t *testing.T, e env) {
+	ctx := t.Context()
+	set := func(a ts.Account, access ts.Access) { must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: access}, t0)) }
+	trim := func(ts.Account) {
+		var values []string
+		for i := range ts.MaxRefused {
+			values = append(values, fmt.Sprintf("('%s%04d', 1, %d, 1)", account().FxAUID, i, t0.UnixMilli()+1))
+		}
+		e.exec(t, `INSERT INTO refused_sign_ins (fxa_uid, first_at, last_at, attempts) VALUES %s`, strings.Join(values, ", "))
+		in := closed(signIn(7, "aa", 5))
+		in.Now = t0.Add(time.Hour)
+		_, err := e.Store.SignIn(ctx, account(), in)
+		suite.WantCode(t, "SignIn", err, errcode.Denied)
+	}
+	for _, c := range []struct {
+		name          string
+		fromProfile   bool
+		then          func(ts.Account)
+		kept, refused bool
+	}{
+		{"refused", true, func(ts.Account) {}, true, true},
+		{"allowed", true, func(a ts.Account) { set(a, ts.Allowed) }, true, false},
+		{"denied", true, func(a ts.Account) { set(a, ts.Denied) }, true, false},
+		{"allowed and signed in", true, func(a ts.Account) {
+			set(a, ts.Allowed)
+			e.signIn(t, a, closed(signIn(7, "aa", 5)))
+			set(a, ts.Unlisted)
+		}, true, false},
+		{"removed from the lists", true, func(a ts.Account) { set(a, ts.Allowed); set(a, ts.Unlisted) }, false, false},
+		{"the operator's label, removed from the lists", false, func(a ts.Account) { set(a, ts.Allowed); set(a, ts.Unlisted) }, true, false},
+		{"forgotten", true, trim, false, false},
+		{"the operator's label, forgotten", false, trim, true, false},
+	} {
+		a := account()
+		e.refuse(t, a)
+		if !e.setLabel(t, a, ts.Label{Text: "anna@example.org", FromProfile: c.fromProfile}) {
+			t.Errorf("%s: not labelled", c.name)
+		}
+		c.then(a)
+		if got := e.label(t, a).Text != ""; got != c.kept {
+			t.Errorf("%s: label kept: %v", c.name, got)
+		}
+		refused, err := e.Store.Refused(ctx, ts.MaxRefused)
+		must(t, err)
+		if got := slices.ContainsFunc(refused, func(r ts.Refused) bool { return r.FxAUID == a.FxAUID }); got != c.refused {
+			t.Errorf("%s: refused: %v", c.name, got)
+		}
+	}
 }
 
 func testFindLabels(t *testing.T, e env) {

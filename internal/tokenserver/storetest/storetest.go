@@ -73,6 +73,7 @@ func groups() []suite.Group[env] {
 			{"Label", testLabel},
 			{"BadLabels", testBadLabels},
 			{"LabelGoes", testLabelGoes},
+			{"LabelOfRefused", testLabelOfRefused},
 			{"RandomLabels", testRandomLabels},
 		}},
 		{Name: "Tables", Own: true, Cases: []check{
@@ -96,6 +97,7 @@ func groups() []suite.Group[env] {
 			{"Forget", testForget},
 			{"ListAccess", testListAccess},
 			{"Refused", testRefused},
+			{"FindAccounts", testFindAccounts},
 			{"RefusedIsBounded", testRefusedIsBounded},
 			{"Ping", testPing},
 			{"RowsOfAnotherKind", testOtherServices},

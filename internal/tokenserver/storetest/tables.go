@@ -290,6 +290,41 @@ func testRefused(t *testing.T, e env) {
 	list()
 }
 
+func testFindAccounts(t *testing.T, e env) {
+	ctx := t.Context()
+	e.addNode(t, "https://a.example")
+	named := func(id string) ts.Account { return ts.Account{FxAUID: id, Domain: "accounts.example"} }
+	id := func(first string) string { return first + strings.Repeat("0", 32-len(first)) }
+	e.signIn(t, named(id("abc1")), signIn(7, "aa", 5))
+	e.signIn(t, named(id("abc1")), signIn(8, "bb", 8)) // two rows of an account
+	_, err := e.Store.Replace(ctx, named(id("abc1")), t0, false)
+	must(t, err)
+	e.refuse(t, named(id("abc2")))
+	must(t, e.Store.SetAccess(ctx, named(id("abc3")), ts.Rule{Access: ts.Denied}, t0))
+	e.setLabel(t, named(id("abc4")), ts.Label{Text: "anna"})
+	// In all tables.
+	e.refuse(t, named(id("abc0")))
+	e.setLabel(t, named(id("abc0")), ts.Label{Text: "bert"})
+	e.signIn(t, named(id("abc0")), signIn(7, "aa", 5))
+	e.exec(t, `INSERT INTO account_access (fxa_uid, access, note, created_at) VALUES ('%s', 'allow', '', 1)`, id("abc0"))
+	for _, other := range []string{"abd0", "abb0", "ab", "ABC5"} {
+		must(t, e.Store.SetAccess(ctx, named(id(other)), ts.Rule{Access: ts.Allowed}, t0))
+	}
+	all := []string{id("abc0"), id("abc1"), id("abc2"), id("abc3"), id("abc4")}
+	for prefix, want := range map[string][]string{"abc": all, "abc1": all[1:2], id("abc3")[:31]: all[3:4], "abc5": nil} {
+		for limit := 0; limit <= len(want)+1; limit++ {
+			got, err := e.Store.FindAccounts(ctx, prefix, limit)
+			if err != nil || !slices.Equal(got, want[:min(limit, len(want))]) {
+				t.Errorf("%d of %s: %q, %v; want %q", limit, prefix, got, err, want)
+			}
+		}
+	}
+	for _, prefix := range []string{"", "x", "ABC", "abc%", id("abc1")} {
+		_, err := e.Store.FindAccounts(ctx, prefix, 10)
+		suite.WantCode(t, prefix, err, errcode.Invalid)
+	}
+}
+
 func testRefusedIsBounded(t *testing.T, e env) {
 	ctx := t.Context()
 	var values []string
