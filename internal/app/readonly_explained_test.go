@@ -36,6 +36,11 @@ const (
 
 var uploads = map[string]upload{
 	"buckets/objects?upload": {"buckets", []string{"account", "main", "bucket", "pictures"}, "x", ""},
+	"buckets/objects?put":    {"buckets", []string{"account", "main", "bucket", "pictures", "object", "b.txt"}, "x", "/buckets/objects/main/pictures/b.txt/put"},
+	"extstorage/records?put": {
+		"extstorage", []string{"tenant", uploadTenant, "install", uploadID, "namespace", "settings", "key", "b"},
+		"1", "/ext/records/" + uploadTenant + "/" + uploadID + "/settings/b/put",
+	},
 	"extstorage/installs?import": {
 		"extstorage", []string{"tenant", uploadTenant, "install", uploadID},
 		`{"namespace":"settings","key":"a","value":1}` + "\n" + `{"complete":true,"records":1}` + "\n", "/ext/installs/" + uploadTenant + "/" + uploadID + "/import",
