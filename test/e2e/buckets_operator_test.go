@@ -113,7 +113,7 @@ func TestBucketsFirstStart(t *testing.T) {
 	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"}
 
 	s := binary.Start(t, t.TempDir(), vars...)
-	if out := s.Output.String(); strings.Contains(out, "secret key") || !strings.Contains(out, "buckets keys list main --secrets") {
+	if out := s.Output.String(); strings.Contains(out, "secret key") || !strings.Contains(out, " buckets env") {
 		t.Errorf("without a terminal: %s", out)
 	}
 	s.Kill()
@@ -126,6 +126,10 @@ func TestBucketsFirstStart(t *testing.T) {
 	line := regexp.MustCompile(`AWS_ACCESS_KEY_ID=(\S+) AWS_SECRET_ACCESS_KEY=(\S+) AWS_DEFAULT_REGION=us-east-1 aws --endpoint-url (\S+) s3 mb s3://photos`)
 	s = binary.LaunchProgram(t, program, data, vars...)
 	s.Await("/readyz", http.StatusOK)
+	link := s.AwaitOutput(`(?s)^Holdfast \S+ on http.*msg="server is ready".*\n\n  http://\S+/console/sign-in\?link=\w+\n`)
+	if link == nil {
+		t.Fatalf("the first line is not the name and address, or the link does not follow the last line of the start: %s", s.Output)
+	}
 	found := line.FindStringSubmatch(s.Output.String())
 	if found == nil {
 		t.Fatalf("on a terminal: %s", s.Output)
@@ -149,7 +153,7 @@ func TestBucketsFirstStart(t *testing.T) {
 	killChild(t, s)
 	s = binary.LaunchProgram(t, program, data, vars...)
 	t.Cleanup(func() { killChild(t, s) })
-	if out := s.Output.String(); strings.Contains(out, found[2]) || !strings.Contains(out, "buckets keys list main --secrets") {
+	if out := s.Output.String(); strings.Contains(out, found[2]) || !strings.Contains(out, " buckets env") {
 		t.Errorf("the second start: %s", out)
 	}
 }

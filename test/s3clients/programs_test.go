@@ -51,7 +51,7 @@ func awsCLI(c *client) {
 // file note.txt.
 func readmeCommands(c *client) (all [][]string) {
 	c.t.Helper()
-	const before = "aws --endpoint-url http://127.0.0.1:9000 "
+	const before = "aws --endpoint-url $AWS_ENDPOINT_URL "
 	for line := range strings.Lines(string(read(c.t, filepath.Join("..", "..", "README.md")))) {
 		if command, ok := strings.CutPrefix(strings.TrimSpace(line), before); ok {
 			all = append(all, strings.Fields(strings.NewReplacer("s3://photos", "s3://"+c.bucket, "README.md", c.path("day", "note.txt")).Replace(command)))

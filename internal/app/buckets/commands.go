@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// commands returns the old `quota` command, which shows the quota or, with flags, sets it.
-func (s *Buckets) commands(*service.Shell) []*cobra.Command {
+// commands returns env, and the old `quota` command, which shows the quota or, with flags, sets it.
+func (s *Buckets) commands(sh *service.Shell) []*cobra.Command {
 	quota := &cobra.Command{Use: "quota", Hidden: true, DisableFlagParsing: true, RunE: func(cmd *cobra.Command, args []string) error {
 		typed := []string{Name, "quotas", "show"}
 		if slices.ContainsFunc(args, isFlag) {
@@ -20,7 +20,7 @@ func (s *Buckets) commands(*service.Shell) []*cobra.Command {
 		return root.ExecuteContext(cmd.Context())
 	}}
 	cmd := &cobra.Command{Use: Name, Short: "Manage buckets: accounts, access keys, tokens, quotas and storage nodes"}
-	cmd.AddCommand(quota)
+	cmd.AddCommand(quota, s.env(sh))
 	return []*cobra.Command{cmd}
 }
 

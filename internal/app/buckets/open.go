@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -317,13 +316,9 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	account := firstAccount
-	if len(s.cfg.Accounts) > 0 {
-		account = slices.Min(slices.Collect(maps.Keys(s.cfg.Accounts)))
-	}
 	h := service.Hint{
 		Text:  "For S3, see the endpoint " + s.endpoint() + " and an access key",
-		Lines: []string{os.Args[0] + " buckets keys list " + account + " --secrets"},
+		Lines: []string{os.Args[0] + " buckets env"},
 	}
 	if s.first != nil {
 		h.Private = &service.Hint{Text: "For S3, use this endpoint and access key, e.g. with aws-cli", Lines: []string{

@@ -229,9 +229,6 @@ func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail
 	return d, nil
 }
 
-// quoted quotes an argument for a POSIX shell.
-func quoted(url string) string { return "'" + strings.ReplaceAll(url, "'", `'\''`) + "'" }
-
 // signer returns the server's public signing key, or zero before the first backup.
 func (c *Copies) signer() replica.PublicKey {
 	key, _ := location.KnownSigner(c.Data) // without the key, the command asks for it
@@ -240,7 +237,7 @@ func (c *Copies) signer() replica.PublicKey {
 
 // verifyCommand returns the command for a machine with the private key, which is called backup.key here.
 func verifyCommand(s *location.Settings, signer replica.PublicKey) string {
-	return "holdfast backup verify " + quoted(s.URL) + " --identity backup.key" + signedBy(signer)
+	return "holdfast backup verify " + service.ShellQuoted(s.URL) + " --identity backup.key" + signedBy(signer)
 }
 
 // signedBy returns the flag that names the signing key, or "" if it is not known yet.
@@ -253,7 +250,7 @@ func signedBy(signer replica.PublicKey) string {
 
 // restoreCommand returns the command that restores the state at a moment, written as RFC 3339.
 func restoreCommand(s *location.Settings, signer replica.PublicKey, moment string) string {
-	text := "holdfast restore " + quoted(s.URL) + " --time " + moment + signedBy(signer)
+	text := "holdfast restore " + service.ShellQuoted(s.URL) + " --time " + moment + signedBy(signer)
 	if len(s.Recipients) > 0 {
 		text += " --identity backup.key"
 	}

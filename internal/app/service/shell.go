@@ -53,6 +53,9 @@ func FirstNames(names []string) string {
 	return text
 }
 
+// ShellQuoted quotes a text for a POSIX shell.
+func ShellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
 // ParseTime parses a flag's time in RFC 3339. The error is a *UsageError.
 func ParseTime(flag, value string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, value)
