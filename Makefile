@@ -28,6 +28,21 @@ RACE       := $(if $(shell command -v gcc),-race)
 # Starts the servers that tests need, runs a command, and prints a summary line per engine.
 WITHSERVERS = bin/testservers --
 
+# Every target except help and clean needs Go. From 1.21 on, it downloads the version in go.mod. The commands are those of
+# internal/testdb/install.go, whose test compares them.
+ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),help)),)
+GOFOUND := $(shell GOTOOLCHAIN=local $(GO) version 2>/dev/null)
+ifeq ($(shell echo '$(GOFOUND)' | awk '{ split(substr($$3, 3), v, "."); print (v[1] > 1 || v[2] >= 21) }'),0)
+GOHOW := $(shell [ ! -r /etc/os-release ] || . /etc/os-release; case " $$(uname) $$ID $$ID_LIKE " in \
+	(*" Darwin "*) echo 'with brew install go, or ' ;; \
+	(*" debian "*) echo 'with sudo apt-get install golang-go (Debian 13, Ubuntu 24.04 or later), or ' ;; \
+	(*" fedora "*) echo 'with sudo dnf install golang, or ' ;; \
+	(*" arch "*) echo 'with sudo pacman -S go, or ' ;; \
+	esac)
+$(error $(if $(GOFOUND),$(GOFOUND) is too old,Go is not installed): Holdfast needs Go 1.21 or later. Install it $(GOHOW)from https://go.dev/dl/)
+endif
+endif
+
 .PHONY: help build run dist vuln test test-all service testservers test-servers test-deps test-firefox lint linter fuzz check bench bench-peers bench-peers-s3 compare-servers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
 
 help: ## list all targets

@@ -10,8 +10,8 @@ import (
 
 // packages are the package names of programs whose names differ from the program's, by system.
 var packages = map[string]map[string]string{
-	"debian": {"redis": "redis-server", "mariadb": "mariadb-server", "chromium": "chromium", "firefox": "firefox-esr"},
-	"fedora": {"postgresql": "postgresql-server", "mariadb": "mariadb-server", "redis": "valkey-compat-redis"},
+	"debian": {"go": "golang-go", "redis": "redis-server", "mariadb": "mariadb-server", "chromium": "chromium", "firefox": "firefox-esr"},
+	"fedora": {"go": "golang", "postgresql": "postgresql-server", "mariadb": "mariadb-server", "redis": "valkey-compat-redis"},
 	"arch":   {"redis": "valkey"},
 	"macos":  {"postgresql": "postgresql@17"},
 }
