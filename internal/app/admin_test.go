@@ -60,7 +60,7 @@ func TestAdmin(t *testing.T) {
 		{"profiles need it too", "/debug/pprof/", "localhost", "", 401, ""},
 		{"profiles", "/debug/pprof/cmdline", "localhost", token, 200, ""},
 		{"unknown paths tell nothing", "/nothing", "localhost", "", 401, "UNAUTHENTICATED"},
-		{"an unknown path", "/nothing", "localhost", token, 404, "no such path: expected /livez, /readyz, /metrics, /version, /read-only, /"},
+		{"an unknown path", "/nothing", "localhost", token, 404, "no such path: expected /livez, /readyz, /metrics, /version, /status, /read-only, /"},
 		{"paths of services", "/nothing", "localhost", token, 404, "/ext/installs, /ext/tenants, /ext/schemas, /ext/usage, /ext/tokens, /ext/service-tokens, /ext/dead-letters, /ext/runs, "},
 		{"paths of operations", "/nothing", "localhost", token, 404, "/buckets/accounts, /buckets/keys, "},
 		{"an unknown path below one of a service", "/ext/installs/x/y/z", "localhost", token, 404, "not-found"},

@@ -16,6 +16,7 @@ import (
 // announcement is the start's output: where the server listens, where its data is, and how to continue.
 type announcement struct {
 	version string
+	address string // URL for clients
 	facts   []fact
 	hints   []namedHint // e.g. a link to the console
 }
@@ -29,18 +30,21 @@ type namedHint struct {
 }
 
 // announce prints the announcement, with log.format json as log lines. Only a terminal gets the console's sign-in
-// link, because other output may be stored.
-func (a *App) announce(out io.Writer, listeners []listener) {
+// link, because other output may be stored. last prints the link: call it after the lines that a start logs, so that
+// the link stays the last line.
+func (a *App) announce(out io.Writer, listeners []listener) (last func()) {
 	all := a.announcement(listeners)
 	if a.cfg.Log.Format == "json" {
 		all.log(out)
-		return
+		return func() {}
 	}
 	isTerminal := service.IsTerminal(out)
-	if hint, ok := a.consoleHint(listeners); ok && isTerminal {
-		all.hints = append(all.hints, hint)
-	}
 	_, _ = io.WriteString(out, all.text(isTerminal))
+	hint, ok := a.consoleHint(listeners)
+	if !ok || !isTerminal {
+		return func() {}
+	}
+	return func() { _, _ = io.WriteString(out, hint.text()) }
 }
 
 // announcement collects the text after all listeners are open, because a port 0 has become a number.
@@ -52,6 +56,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 		switch at := l.Addr().String(); l.name {
 		case service.Main:
 			base = a.address(at)
+			all.address = base
 			note := ""
 			if a.publicURL() != "" {
 				note = "listening on " + a.scheme() + "://" + at
@@ -100,7 +105,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 // text returns the announcement for a person. On a terminal it may include secrets.
 func (all *announcement) text(terminal bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Holdfast %s\n\n", all.version)
+	fmt.Fprintf(&b, "Holdfast %s on %s\n\n", all.version, all.address)
 	for _, r := range all.facts {
 		fmt.Fprintf(&b, "  %-12s %s", r.name, r.where)
 		if r.note != "" {
@@ -112,12 +117,19 @@ func (all *announcement) text(terminal bool) string {
 		if terminal && h.Private != nil {
 			h.Hint = *h.Private
 		}
-		fmt.Fprintf(&b, "\n%s:\n\n", h.Text)
-		for _, line := range h.Lines {
-			fmt.Fprintf(&b, "  %s\n", line)
-		}
+		b.WriteString(h.text())
 	}
 	b.WriteByte('\n')
+	return b.String()
+}
+
+// text returns the hint for a person.
+func (h *namedHint) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s:\n\n", h.Text)
+	for _, line := range h.Lines {
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
 	return b.String()
 }
 

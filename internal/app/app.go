@@ -45,8 +45,8 @@ import (
 
 // Version identifies the build, in --version, /version and metrics.
 type Version struct {
-	Version string // release, or "dev"
-	Commit  string // abbreviated; "": unknown
+	Version string `json:"version"` // release, or "dev"
+	Commit  string `json:"commit"`  // abbreviated; "": unknown
 }
 
 func (v Version) String() string {
@@ -95,6 +95,7 @@ type App struct {
 	refused        *prometheus.CounterVec // holdfast_refusals_total
 	traces         engines.Traces         // nil: none
 	now            clock.Clock            // the clock for everything that is stored or compared
+	started        time.Time              // when Serve began
 	lastHeartbeat  heartbeat              // latest result from unready
 	resolver       *web.Resolver          // finds the clients of the main listener and of the admin API
 	gate           *web.Gate              // slots for client requests
@@ -173,12 +174,18 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.guesses, err = rate.NewGuesses(a.now); err != nil {
 		return nil, err
 	}
+	if a.may.complete {
+		if a.may.create, err = a.hasData(); err != nil {
+			return nil, err
+		}
+	}
 	if err := a.completeSecrets(&o); err != nil {
 		return nil, err
 	}
 	if a.instance, err = listen.NewInstance(a.server().MasterSecrets, a.data); err != nil {
 		return nil, err
 	}
+	a.instance.Settings = a.comparable
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -187,7 +194,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	operated := a.operate(&o, tail)
 	a.prepareAlerts()
 	a.observe()
-	a.engines = &engine.Opener{Data: a.data, Create: may.create, Temporary: may.temporary, Lock: may.lock, Copies: may.copies, Metrics: a.metrics}
+	a.engines = &engine.Opener{Data: a.data, Create: a.may.create, Temporary: may.temporary, Lock: may.lock, Copies: may.copies, Metrics: a.metrics}
 	for _, s := range a.cfg.enabled() {
 		if err := a.open(ctx, s); err != nil {
 			return nil, err
@@ -263,7 +270,7 @@ func (a *App) open(ctx context.Context, s service.Service) error {
 	if open != nil {
 		a.add(&s, open) // even after an error, so that Close closes it
 	}
-	if _, missing := errors.AsType[*engine.MissingError](err); missing && a.isNew(&s) && a.may.migrate {
+	if _, missing := errors.AsType[*engine.MissingError](err); missing && (a.may.complete || a.may.migrate && a.isNew(&s)) {
 		return nil
 	}
 	if err != nil {

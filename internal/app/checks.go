@@ -2,16 +2,20 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/check"
 	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/engines"
 	"holdfast/internal/listen"
 	"holdfast/internal/secrets"
@@ -76,6 +80,59 @@ func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	s.Certificates, s.Replication, s.Services, s.Secrets = a.certificates, a.replication, a.cfg.Services, a.cfg.generated()
 	findings := check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, now.report)
 	return append(append(findings, a.alerts.Findings()...), a.reloadFindings()...)
+}
+
+// comparable returns the settings that a server and a command beside it must have in common. A server's port 0 is the
+// port that it got. Secrets that this process made up for itself are left out.
+func (a *App) comparable() map[string]string {
+	all := conf.Plain(a.current().sections())
+	for _, l := range a.cfg.listeners() {
+		if at, open := a.addresses[l.Name]; open && listen.PortOf(l.Address) == "0" {
+			all[l.Setting] = strconv.Quote(at)
+		}
+	}
+	for setting := range a.unsaved {
+		delete(all, setting)
+	}
+	return all
+}
+
+// compareTimeout limits the question to a running server: a command must not wait for a program that does not answer.
+const compareTimeout = time.Second
+
+// CompareWithRunning returns a warning if a running server has another configuration than this command, whose output may
+// then be about other data. It returns "" if no server is found, or if it has the same configuration.
+func (a *App) CompareWithRunning(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	complete := true // whether all addresses are known
+	for _, l := range a.cfg.listeners() {
+		switch listen.PortOf(l.Address) {
+		case "":
+			continue
+		case "0":
+			complete = false
+			continue
+		}
+		id, err := a.instance.Ask(ctx, l.Address, a.cfg.Server.scheme() == "https" && l.Name != service.Admin)
+		switch {
+		case errors.Is(err, listen.ErrOtherSecrets):
+			return fmt.Sprintf("the Holdfast server on %s (%s) has other secrets, so probably other data than this command, which uses the data folder %s; %s", l.Address, l.Setting, a.instance.Data, engine.Elsewhere)
+		case err != nil:
+			continue
+		case id.Data != a.instance.Data:
+			return fmt.Sprintf("the server on %s (%s) uses the data folder %s, but this command uses %s; %s", l.Address, l.Setting, id.Data, a.instance.Data, engine.Elsewhere)
+		case len(id.Differ) > 0:
+			return fmt.Sprintf("the running server has other values than this command for %s: give the command the same configuration, or reload or restart the server", service.FirstNames(id.Differ))
+		}
+		return ""
+	}
+	for _, d := range a.databases() {
+		if held := check.Holder(d); complete && held != nil {
+			return held.Error() + " that listens on none of this command's addresses: give the command the same configuration"
+		}
+	}
+	return ""
 }
 
 // rules returns the rules about the settings that belong to no service. Services add their own: service.Service.Rules.

@@ -200,7 +200,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	case err != nil:
 		return nil, report, err
 	}
-	c.Server.followDomain(report)
+	c.Server.followDomain(&report)
 	if problems = append(problems, c.problems(&report)...); len(problems) > 0 {
 		return nil, report, &conf.Error{Problems: problems}
 	}
@@ -233,18 +233,20 @@ func (c *Config) settings() service.Settings {
 }
 
 // followDomain sets the defaults that depend on server.domain.
-func (s *Server) followDomain(report conf.Report) {
+func (s *Server) followDomain(report *conf.Report) {
 	if s.Domain == "" {
 		return
 	}
 	if report.Where("server.listen") == "default" {
 		s.Listen = ":443"
+		report.Derive("server.listen", "server.domain")
 	}
 	if s.PublicURL == "" {
 		s.PublicURL = "https://" + s.Domain
 		if port := listen.PortOf(s.Listen); port != "443" {
 			s.PublicURL += ":" + port
 		}
+		report.Derive("server.public_url", "server.domain")
 	}
 }
 

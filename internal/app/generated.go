@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
 	"holdfast/internal/app/service"
@@ -64,6 +67,39 @@ func (a *App) boundSecrets(s *service.Service) (all []secrets.Bound) {
 		}
 	}
 	return all
+}
+
+// Effective returns all settings with their values and origins. Secrets that the configuration does not set come from the
+// secrets file in the data folder. If that cannot be read, they stay unset, and err is the reason.
+func (c *Config) Effective(data string, getenv func(name string) string) (all []conf.Setting, err error) {
+	path := secrets.Path(data, secrets.File)
+	saved, err := secrets.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	isGenerated := map[string]bool{}
+	for _, g := range c.generated() {
+		isGenerated[g.Setting] = g.Unset
+	}
+	all = conf.Settings(c.sections(), c.report)
+	for i := range all {
+		s := &all[i]
+		if s.Path == "log.otlp_endpoint" && s.Value == `""` {
+			for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+				if url := getenv(name); url != "" {
+					s.Value, s.Data, s.Where = strconv.Quote(url), url, name
+					break
+				}
+			}
+		}
+		if !isGenerated[s.Path] {
+			continue
+		}
+		if s.Where = "generated at the first start"; saved[s.Path] != "" {
+			s.Value, s.Where = conf.Secret(saved[s.Path]).String(), path
+		}
+	}
+	return all, err
 }
 
 // isNew reports whether the secrets file contains no secrets of the service, so it never used the data folder.

@@ -29,7 +29,7 @@ func (g guessed) String() string { return g.method + " " + g.path }
 // route, the pages of the Go runtime, and paths that do not exist.
 func guessedPaths(a *App) []guessed {
 	all := []guessed{{http.MethodPost, "/console/sign-in", true}}
-	for _, path := range []string{"/version", errorPath, "/nothing", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/profile", "/debug/pprof/symbol", "/debug/pprof/trace", "/debug/pprof/heap"} {
+	for _, path := range []string{"/version", "/status", errorPath, "/nothing", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/profile", "/debug/pprof/symbol", "/debug/pprof/trace", "/debug/pprof/heap"} {
 		all = append(all, guessed{http.MethodGet, path, false})
 	}
 	apis := []*adminapi.API{adminapi.New("", a.operations)}

@@ -273,12 +273,16 @@ func (a *App) closed() *http.ServeMux {
 	mux, charged := http.NewServeMux(), a.charged
 	mux.Handle("GET /version", charged(0, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]string{"version": a.version.Version, "commit": a.version.Commit})
+		_ = json.NewEncoder(w).Encode(a.version)
+	}))
+	mux.Handle("GET "+StatePath, charged(0, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(a.state(r.Context()))
 	}))
 	o := a.options()
 	o.Gate, o.Memory, o.Trace = nil, a.operatorMemory, nil // operators do not wait for clients
 	own := a.mountOf("", a.operations)
-	paths := slices.Concat([]string{"/livez", "/readyz", "/metrics", "/version"}, own.Paths, []string{"/__error__", "/debug/pprof/"})
+	paths := slices.Concat([]string{"/livez", "/readyz", "/metrics", "/version", StatePath}, own.Paths, []string{"/__error__", "/debug/pprof/"})
 	services := a.mux(service.Admin, &web.Resolver{}, o, a.notFound(service.Admin, paths...))
 	own.Name = "server"
 	services.Mounts = append(services.Mounts, own.Mount, web.Mount{Service: failing(), Owns: func(path string) bool { return path == errorPath }})

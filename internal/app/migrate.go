@@ -5,9 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strconv"
 
+	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/fserror"
+	"holdfast/internal/secrets"
 )
 
 // Migrate migrates all databases and returns a line per change. If a service fails, it continues with the next.
@@ -24,6 +30,41 @@ func (a *App) Migrate(ctx context.Context) ([]string, error) {
 		err = a.guard.Record(ctx)
 	}
 	return lines, err
+}
+
+// unusedError means that a command found no data.
+type unusedError struct{ data string }
+
+func (e *unusedError) Error() string {
+	return "there is nothing to migrate: no server has used the data folder " + service.Absolute(e.data) + ", and the configuration names no database server; " +
+		engine.Elsewhere + ". A new server needs no migration: start it with holdfast serve"
+}
+
+// hasData reports whether a server has used the data folder or a configured SQLite file. It returns an *unusedError if
+// there is no database server either.
+func (a *App) hasData() (bool, error) {
+	hasServer, files := false, []string{filepath.Join(a.data, secrets.File)}
+	settings := conf.Plain(a.cfg.sections())
+	for _, s := range a.cfg.enabled() {
+		url, err := strconv.Unquote(settings[s.Name+".database_url"])
+		if err != nil { // a service without a database
+			continue
+		}
+		if file := engine.FileOf(url, filepath.Join(a.data, engine.FileName(s.Name))); file != "" {
+			files = append(files, file)
+		} else {
+			hasServer = true
+		}
+	}
+	for _, path := range files {
+		if found, err := fserror.Exists(path); found || err != nil {
+			return found, err
+		}
+	}
+	if !hasServer {
+		return false, &unusedError{a.data}
+	}
+	return false, nil
 }
 
 // migrateAll returns a line for each change, and the errors by service. It continues after an error.

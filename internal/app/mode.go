@@ -17,8 +17,8 @@ const (
 	ModeServe Mode = iota + 1
 	// ModeServeMigrating is ModeServe with --migrate: Serve also migrates database servers.
 	ModeServeMigrating
-	// ModeMigrate is for App.Migrate, which needs all files. It needs no secrets, because tables contain none: a migration
-	// job may have none.
+	// ModeMigrate is for App.Migrate. It needs no secrets, because tables contain none: a migration job may have none. In a
+	// data folder that no server uses, it creates no files, because the folder may be the wrong one.
 	ModeMigrate
 	// ModeOperate is for commands that work on the services' data, such as an operation. Services that the data folder does
 	// not contain yet are left out.
@@ -44,6 +44,7 @@ const (
 // rights are what a mode may do.
 type rights struct {
 	create         bool           // create missing data folders, SQLite files and node folders
+	complete       bool           // create missing SQLite files, but only in a data folder that a server uses
 	migrate        bool           // Open migrates SQLite files
 	migrateServers bool           // Serve migrates database servers
 	lock           bool           // lock the SQLite files against other servers
@@ -58,7 +59,7 @@ type rights struct {
 var modes = map[Mode]rights{
 	ModeServe:          {create: true, migrate: true, lock: true, secrets: secrets.Create, newSecrets: true, report: true},
 	ModeServeMigrating: {create: true, migrate: true, migrateServers: true, lock: true, secrets: secrets.Create, newSecrets: true, report: true},
-	ModeMigrate:        {create: true, secrets: secrets.MakeUp, newSecrets: true}, // App.Migrate follows
+	ModeMigrate:        {complete: true, secrets: secrets.MakeUp, newSecrets: true}, // App.Migrate follows
 	ModeOperate:        {migrate: true, secrets: secrets.MustExist},
 	ModeKeepSchema:     {secrets: secrets.MustExist},
 	ModeCheck:          {secrets: secrets.MakeUp},

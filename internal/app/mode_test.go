@@ -19,6 +19,7 @@ type opening struct {
 	files   bool // makes the database file
 	saved   bool // saves secrets
 	secrets bool // needs the secrets file
+	used    bool // needs a folder that a server has used
 	tables  bool // makes the tables of an existing SQLite file
 	locks   bool // keeps another server away
 	info    bool // logs at level info
@@ -38,8 +39,8 @@ func TestModes(t *testing.T) {
 		"serve":                  {ModeServe, false, opening{opens: true, files: true, saved: true, tables: true, locks: true, info: true}},
 		"serve --new-secrets":    {ModeServe, true, opening{opens: true, files: true, saved: true, tables: true, locks: true, info: true}},
 		"serve --migrate":        {ModeServeMigrating, false, opening{opens: true, files: true, saved: true, tables: true, locks: true, info: true, server: true}},
-		"migrate":                {ModeMigrate, false, opening{opens: true, files: true}},
-		"migrate --new-secrets":  {ModeMigrate, true, opening{opens: true, files: true, saved: true}},
+		"migrate":                {ModeMigrate, false, opening{used: true}},
+		"migrate --new-secrets":  {ModeMigrate, true, opening{used: true}},
 		"an operation":           {ModeOperate, false, opening{secrets: true, tables: true}},
 		"backup":                 {ModeKeepSchema, false, opening{secrets: true}},
 		"check":                  {ModeCheck, false, opening{}},
@@ -81,7 +82,8 @@ func openingIn(t *testing.T, name string, mode Mode, newSecrets bool) (got openi
 	a, err := Open(t.Context(), options(empty))
 	_, missing := errors.AsType[*engine.MissingError](err)
 	got.opens = err == nil
-	got.secrets = err != nil && !missing
+	_, got.used = errors.AsType[*unusedError](err)
+	got.secrets = err != nil && !missing && !got.used
 	got.files, got.saved = exists(t, empty, engine.FileName(name)), exists(t, empty, secrets.File)
 	if a != nil {
 		if err := a.Close(); err != nil {

@@ -167,8 +167,9 @@ func (a *App) checkReady(ctx context.Context, s *opened) error {
 	return a.ready.failure(s.Name)
 }
 
-// start completes the start beside the listeners, and then watches the services until ctx ends.
-func (a *App) start(ctx context.Context) {
+// start completes the start beside the listeners, and then watches the services until ctx ends. It calls checked after
+// the first check of their readiness, which logs a line.
+func (a *App) start(ctx context.Context, checked func()) {
 	var both sync.WaitGroup
 	defer both.Wait()
 	tried := make(chan struct{})
@@ -181,7 +182,7 @@ func (a *App) start(ctx context.Context) {
 	case <-tried:
 	case <-patience.C:
 	}
-	both.Go(func() { a.watchReadiness(ctx) })
+	both.Go(func() { a.watchReadiness(ctx, checked) })
 }
 
 // completeStart settles the services, and retries until it succeeds. It closes tried after the first attempt.
@@ -198,12 +199,15 @@ func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
 	}
 }
 
-// watchReadiness asks regularly, so that outages are logged even if nobody asks for /readyz.
-func (a *App) watchReadiness(ctx context.Context) {
-	for {
+// watchReadiness asks regularly, so that outages are logged even if nobody asks for /readyz. It calls checked once.
+func (a *App) watchReadiness(ctx context.Context, checked func()) {
+	for first := true; ; first = false {
 		pause := readyPause
 		if len(a.unready(ctx)) > 0 {
 			pause = unreadyPause
+		}
+		if first {
+			checked()
 		}
 		if !clock.Sleep(ctx, pause) {
 			return

@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options, out io.Writer, notices []string) error 
 // Serve runs the listeners and sweeps until ctx ends, then shuts down in this order: readiness, drain delay,
 // listeners, sweeps, services' background work.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
-	adjustLimit := a.limitMemory()
+	a.started = a.now()
 	traces, err := a.on.StartTraces(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version, a.log)
 	if err != nil {
 		return err
@@ -82,8 +82,9 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		return errors.Join(err, stopServices())
 	}
 	a.readOnlyAtStart(ctx)
-	a.announce(out, listeners)
-	a.notify("READY=1") // the sockets listen: no connection is refused from here on
+	announced := a.announce(out, listeners)
+	adjustLimit := a.limitMemory() // logs, so it follows the announcement, whose first line names the program
+	a.notify("READY=1")            // the sockets listen: no connection is refused from here on
 
 	var draining atomic.Bool
 	// The admin listener and the sweeps outlive the other listeners, so that metrics and readiness are available
@@ -91,7 +92,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	var rest errgroup.Group
-	rest.Go(func() error { a.start(background); return nil })
+	rest.Go(func() error { a.start(background, announced); return nil })
 	rest.Go(func() error { a.overview.Run(background); return nil })
 	rest.Go(func() error { a.watch(background); return nil })
 	rest.Go(func() error { a.alerts.Run(background); return nil })

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -9,8 +10,10 @@ import (
 	"html"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
@@ -78,6 +81,99 @@ func sendPage(w http.ResponseWriter, status int, kind string, body []byte) {
 	h.Set("Vary", "Accept")
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error means that the client left
+}
+
+// StatePath is the path on the admin listener that answers with a ServerState.
+const StatePath = "/status"
+
+// ServerState describes a running server to its operator.
+type ServerState struct {
+	Version
+	Ready         bool            `json:"ready"`
+	Process       int             `json:"process"` // ID
+	Started       time.Time       `json:"started"`
+	Uptime        int64           `json:"uptime"`                  // in seconds
+	Data          string          `json:"data"`                    // data folder
+	Configuration string          `json:"configuration,omitempty"` // file; "": only variables and flags
+	Listeners     []ListenerState `json:"listeners"`
+	Services      []ServiceState  `json:"services"`
+	ReloadRefused string          `json:"reloadRefused,omitempty"` // why the latest reload failed
+	Waiting       []string        `json:"needRestart"`             // changed settings that need a restart
+}
+
+// ListenerState is an open listener.
+type ListenerState struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+}
+
+// ServiceState is a configured service.
+type ServiceState struct {
+	Name     string `json:"name"`
+	State    string `json:"state"` // ready, not ready or off
+	Reason   string `json:"reason,omitempty"`
+	Engine   string `json:"engine,omitempty"`
+	Database string `json:"database,omitempty"`          // without secrets
+	Pending  *int   `json:"pendingMigrations,omitempty"` // missing: unknown, or no database
+}
+
+// state asks the databases, each for up to readyTimeout.
+func (a *App) state(ctx context.Context) ServerState {
+	now := a.current()
+	s := ServerState{
+		Version: a.version, Process: os.Getpid(), Started: a.started.UTC().Truncate(time.Second), Uptime: int64(a.now().Sub(a.started) / time.Second),
+		Data: a.instance.Data, Configuration: service.Absolute(now.report.File), Listeners: []ListenerState{}, Services: []ServiceState{}, Waiting: *a.reloads.waiting.Load(),
+	}
+	if now.report.File == "" {
+		s.Configuration = ""
+	}
+	if refused := a.reloads.refused.Load(); refused != nil {
+		s.ReloadRefused = refused.Says
+	}
+	for _, l := range a.cfg.listeners() {
+		at, open := a.addresses[l.Name]
+		switch {
+		case !open:
+			continue
+		case l.Name == service.Admin:
+			at = a.cfg.Server.AdminURL(at)
+		case l.Name == service.Redirect:
+			at = "http://" + at
+		default:
+			at = a.scheme() + "://" + at
+		}
+		s.Listeners = append(s.Listeners, ListenerState{l.Name, at})
+	}
+	unready := a.unready(ctx)
+	s.Ready = len(unready) == 0
+	for _, configured := range a.cfg.Services {
+		state := ServiceState{Name: configured.Name, State: "off", Reason: whyOff(configured)}
+		for _, open := range a.opened {
+			if open.Name == configured.Name {
+				state.describe(ctx, open, unready[open.Name])
+			}
+		}
+		s.Services = append(s.Services, state)
+	}
+	return s
+}
+
+// describe fills in the state of an open service.
+func (s *ServiceState) describe(ctx context.Context, open *opened, unready error) {
+	if s.State = "ready"; unready != nil {
+		s.State, s.Reason = "not ready", unready.Error()
+	}
+	if len(open.Databases) == 0 {
+		return
+	}
+	d := open.Databases[0]
+	s.Engine, s.Database = string(d.Target.Kind), d.Where
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if pending, err := d.Pending(ctx); err == nil {
+		n := len(pending)
+		s.Pending = &n
+	}
 }
 
 // isBrowser reports a request by a person's browser: it prefers HTML and has no token.

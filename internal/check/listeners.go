@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/listen"
 	"holdfast/internal/secrets"
 )
@@ -64,6 +66,17 @@ func (c *check) holder() []service.Finding {
 		State: service.Warning, What: "running server", Says: c.held.Error() + " that listens on none of these addresses",
 		Fix: "stop it before you start a server with this configuration; for a second server choose another folder with --data",
 	}}
+}
+
+// Holder returns an error that names the server which uses a SQLite file; nil: none does, or it is on a database server.
+func Holder(d *engine.Database) error {
+	if !d.Embedded() {
+		return nil
+	}
+	if held, ok := errors.AsType[*sqlitedb.InUseError](sqlitedb.InUse(d.Target.Path)); ok {
+		return held
+	}
+	return nil
 }
 
 // instance returns this server's identity, to ask who listens on an address.

@@ -179,7 +179,7 @@ func (c *command) addCommands(root *cobra.Command) {
 		}
 		merge(root, commands)
 	}
-	add(serverGroup, c.serve(), c.check(), c.health(), c.migrate(), c.sweep(), c.backup(), c.restore(), c.finish(), c.copyService(), c.importService(), c.config())
+	add(serverGroup, c.serve(), c.check(), c.health(), c.status(), c.reload(), c.migrate(), c.sweep(), c.backup(), c.restore(), c.finish(), c.copyService(), c.importService(), c.config())
 	add(serverGroup, operations.Commands("", overview.Operations(c.operated), c.shell()).Commands()...)
 	add(otherGroup, c.completion(), c.man(), c.version())
 	root.SetHelpCommandGroupID(otherGroup)
@@ -291,7 +291,8 @@ func (c *command) with(ctx context.Context, mode app.Mode, fn func(context.Conte
 	return c.withOnly(ctx, "", mode, fn)
 }
 
-// withOnly is with for the service name only; "": all enabled services.
+// withOnly is with for the service name only; "": all enabled services. With app.ModeOperate it first warns if a running
+// server has another configuration.
 func (c *command) withOnly(ctx context.Context, name string, mode app.Mode, fn func(context.Context, *app.App) error) error {
 	cfg, err := c.load()
 	if err != nil {
@@ -305,6 +306,11 @@ func (c *command) withOnly(ctx context.Context, name string, mode app.Mode, fn f
 	a, err := app.Open(ctx, o)
 	if err != nil {
 		return err
+	}
+	if mode == app.ModeOperate {
+		if warning := a.CompareWithRunning(ctx); warning != "" {
+			fmt.Fprintln(c.env.Stderr, "holdfast: warning:", service.PrintableLines(warning))
+		}
 	}
 	return errors.Join(fn(ctx, a), a.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/app"
 )
 
 func wrongLine(out, what string) string {
@@ -25,8 +28,16 @@ func migrated(t *testing.T, vars ...string) (data string, env []string) {
 	t.Helper()
 	data = filepath.Join(t.TempDir(), "data")
 	env = append([]string{"HOLDFAST_DATA=" + data, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"}, vars...)
-	if status, out, errs := run(t, env, "migrate"); status != 0 {
-		t.Fatalf("migrate: exit status %d\n%s%s", status, out, errs)
+	cfg, _, err := app.Load(app.Services(), "", append(secrets(), env...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: io.Discard, Mode: app.ModeServe})
+	if err == nil {
+		err = a.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return data, env
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	_ "embed"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -15,7 +17,12 @@ import (
 
 var shells = []string{"bash", "zsh", "fish", "powershell"} // arguments for holdfast completion
 
-// completion prints cobra's completion scripts.
+// bashCompletion replaces cobra's script, which needs the package bash-completion.
+//
+//go:embed completion.bash
+var bashCompletion string
+
+// completion prints the script for bash, or cobra's script for another shell.
 func (c *command) completion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
@@ -30,7 +37,8 @@ func (c *command) completion() *cobra.Command {
 			root, out := cmd.Root(), c.env.Stdout
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(out, true)
+				_, err := io.WriteString(out, bashCompletion)
+				return err
 			case "zsh":
 				return root.GenZshCompletion(out)
 			case "fish":

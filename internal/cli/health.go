@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -15,12 +13,12 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
-	"holdfast/internal/errcode"
 )
 
 // health reads the configuration for the address only; it opens no database.
 func (c *command) health() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a running server whether it is ready",
 		Long: "Ask the server at server.admin_listen whether it is ready. The exit status is 1 when it is not\n" +
@@ -31,54 +29,76 @@ func (c *command) health() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := askReady(cmd.Context(), &cfg.Server); err != nil {
+			err = askReady(cmd.Context(), &cfg.Server)
+			if asJSON {
+				return c.printHealth(err)
+			}
+			if err != nil {
 				return err
 			}
 			fmt.Fprintln(c.env.Stdout, "ok")
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+// printHealth prints the result of askReady as JSON. The exit status is the same as without JSON.
+func (c *command) printHealth(err error) error {
+	answer := struct {
+		Ready  bool   `json:"ready"`
+		Reason string `json:"reason,omitempty"` // why it is not ready, or why it did not answer
+	}{Ready: err == nil}
+	if err != nil {
+		answer.Reason = err.Error()
+	}
+	if failed := c.shell().PrintLine(answer); failed != nil {
+		return failed
+	}
+	if err != nil {
+		return &service.ExitError{Status: 1}
+	}
+	return nil
 }
 
 // askReady returns nil if /readyz answers 200, or an error with the reason that the server gives.
 func askReady(ctx context.Context, server *app.Server) error {
 	if server.AdminListen == "" {
-		return errors.New("server.admin_listen is empty: the server has no listener to ask")
+		return errNoAdminListener
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // longer than /readyz takes
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.AdminURL(server.AdminListen)+"/readyz", nil)
-	if err != nil {
+	status, text, err := (&running{server: server}).send(ctx, http.MethodGet, "/readyz")
+	switch {
+	case err != nil:
 		return err
-	}
-	// Ignore proxy settings, which are for other hosts. Connect to the configured address: the certificate's name may
-	// resolve elsewhere.
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, server.AdminListen)
-		},
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the answer is no secret, and the first certificate may be to come
-	}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return errcode.NoAnswer(req.URL.String(), err)
-	}
-	defer resp.Body.Close()
-	says, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		var body struct {
-			Error struct {
-				Message string `json:"message"`
-			} `json:"error"`
-		}
-		if err := json.Unmarshal(says, &body); err != nil || body.Error.Message == "" {
-			return fmt.Errorf("not ready: status %d", resp.StatusCode)
-		}
-		return fmt.Errorf("not ready: %s", body.Error.Message)
+	case status != http.StatusOK:
+		return errors.New("not ready: " + messageOf(status, text))
 	}
 	return nil
 }
+
+// messageOf returns the message in an error's JSON, or the status.
+func messageOf(status int, text []byte) string {
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+		Detail string `json:"detail"`
+	}
+	if err := json.Unmarshal(text, &body); err == nil {
+		switch {
+		case body.Error.Message != "":
+			return body.Error.Message
+		case body.Detail != "":
+			return body.Detail
+		}
+	}
+	return fmt.Sprintf("status %d", status)
+}
+
+// maxAnswer is the maximum size of an answer of the admin listener, in bytes.
+const maxAnswer = 1 << 20
+
+func readAnswer(from io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(from, maxAnswer)) }

@@ -36,13 +36,14 @@ const (
 // noData lists the commands that do not need the data folder, with the words of the error that they print instead, or ""
 // if they end with status 0.
 var noData = map[string]string{
-	"completion": "", "config example": "", "config reference": "", "man": "", "version": "",
+	"completion": "", "config effective": "", "config example": "", "config reference": "", "man": "", "version": "",
 	"backup key": "", "sync budget": "",
 	"health": "no answer from http://127.0.0.1:0/readyz",
 }
 
 // onlyReads lists the commands that a read-only file system lets do their work, with the words that they print.
 var onlyReads = map[string]string{
+	"reload": "no Holdfast server answers on", "status": "no Holdfast server answers on",
 	"backup list": "contains no backup", "backup verify": "contains no holdfast-replica.json", "restore": "is not empty: name a new folder",
 }
 

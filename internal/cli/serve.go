@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -14,13 +16,13 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/check"
 	"holdfast/internal/conf"
+	"holdfast/internal/fserror"
 	"holdfast/internal/systemd"
 )
 
 // serve runs until a signal. With log.format json, notices about the configuration become log lines instead of text.
 func (c *command) serve() *cobra.Command {
 	var migrate, newSecrets bool
-	var listen string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
@@ -34,9 +36,7 @@ func (c *command) serve() *cobra.Command {
 			"  HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org holdfast serve",
 		Args: service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("listen") {
-				c.flags = []conf.Flag{{Name: "--listen", Path: "server.listen", Value: listen}}
-			}
+			c.readFlags(cmd)
 			cfg, report, err := c.read()
 			var logged []string
 			if err == nil && cfg.Log.Format == "json" {
@@ -56,20 +56,32 @@ func (c *command) serve() *cobra.Command {
 				mode = app.ModeServeMigrating
 			}
 			o := c.options(cfg, mode)
-			o.NewSecrets, o.Manager, o.Reload, o.MemoryLimit = newSecrets, manager, c.reload(cmd.Context()), c.getenv("GOMEMLIMIT", "")
+			o.NewSecrets, o.Manager, o.Reload, o.MemoryLimit = newSecrets, manager, c.reloads(cmd.Context()), c.getenv("GOMEMLIMIT", "")
 			return app.Run(cmd.Context(), o, c.env.Stdout, logged)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "", "`ADDRESS` for clients, e.g. :8000 for all networks (server.listen)")
+	settingFlags(cmd)
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "migrate databases on PostgreSQL and Spanner first; those on SQLite always are")
 	newSecretsFlag(cmd, &newSecrets)
 	return cmd
 }
 
-// reload returns where new configurations come from: SIGHUP, and a function that reads the files again into new
+// settingFlags adds the flags that stand for settings.
+func settingFlags(cmd *cobra.Command) {
+	cmd.Flags().String("listen", "", "`ADDRESS` for clients, e.g. :8000 for all networks (server.listen)")
+}
+
+// readFlags takes the settings from the flags of settingFlags. It must run before the configuration is read.
+func (c *command) readFlags(cmd *cobra.Command) {
+	if f := cmd.Flags().Lookup("listen"); f.Changed {
+		c.flags = []conf.Flag{{Name: "--listen", Path: "server.listen", Value: f.Value.String()}}
+	}
+}
+
+// reloads returns where new configurations come from: SIGHUP, and a function that reads the files again into new
 // sections. Tests that bring their own services cannot reload. Signals are registered at once, because SIGHUP would
 // end a process that does not handle it.
-func (c *command) reload(ctx context.Context) app.Reload {
+func (c *command) reloads(ctx context.Context) app.Reload {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	context.AfterFunc(ctx, func() { signal.Stop(signals) })
@@ -199,10 +211,11 @@ func (c *command) sweep() *cobra.Command {
 	}
 }
 
-// config prints documents that are generated from the settings.
+// config prints the settings in use, and documents that are generated from the settings.
 func (c *command) config() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Print all settings"}
 	cmd.AddCommand(
+		c.effective(),
 		&cobra.Command{
 			Use: "example", Short: "Print a configuration file with all settings and their defaults", Args: service.Args(),
 			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Example()) },
@@ -215,10 +228,102 @@ func (c *command) config() *cobra.Command {
 	return cmd
 }
 
+// setting is a line of config effective.
+type setting struct {
+	Setting string `json:"setting"`
+	Value   any    `json:"value,omitempty"` // missing: a secret
+	Set     *bool  `json:"set,omitempty"`   // only of secrets
+	Source  string `json:"source"`
+}
+
+// effective prints each setting's value and origin, and first the two flags that are no settings.
+func (c *command) effective() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "effective",
+		Short: "Print every setting with its value and its source",
+		Long: "Print every setting with the value that a server started now would use, and the value's source: a file and\n" +
+			"line, a variable, a flag, or default. Secrets are hidden. Another source is the setting that a default\n" +
+			"follows from, or the file with generated secrets. A running server may use other values: holdfast status.",
+		Example: "  holdfast config effective\n" +
+			"  holdfast config effective --config /etc/holdfast/holdfast.toml --json",
+		Args: service.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.readFlags(cmd)
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			all, err := cfg.Effective(c.data, func(name string) string { return c.getenv(name, "") })
+			if err != nil {
+				fmt.Fprintln(c.env.Stderr, "holdfast: the secrets file cannot be read, so its secrets are shown as not set:", service.PrintableLines(fserror.Explain(err).Error()))
+			}
+			all = append([]conf.Setting{c.flagSource(cmd, "config", c.file), c.flagSource(cmd, "data", c.data)}, all...)
+			return c.printSettings(all, asJSON)
+		},
+	}
+	settingFlags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON line for each setting")
+	return cmd
+}
+
+// flagSource returns a global flag like a setting. c.fromEnvironment has set its value.
+func (c *command) flagSource(cmd *cobra.Command, name, value string) conf.Setting {
+	s := conf.Setting{Path: "--" + name, Value: strconv.Quote(value), Data: value, Where: "default"}
+	variable := "HOLDFAST_" + strings.ToUpper(name)
+	switch {
+	case cmd.Flags().Changed(name):
+		s.Where = "--" + name
+	case c.getenv(variable, "") != "":
+		s.Where = variable
+	}
+	return s
+}
+
+// printSettings prints a table or, as JSON, a line for each setting.
+func (c *command) printSettings(all []conf.Setting, asJSON bool) error {
+	sh := c.shell()
+	if asJSON {
+		for i := range all {
+			s := &all[i]
+			line := setting{Setting: s.Path, Value: s.Data, Source: s.Where}
+			if isSet := s.Value == conf.Secret("x").String(); s.Secret {
+				line.Set = &isSet
+			}
+			if err := sh.PrintLine(line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := sh.Table()
+	if err := w.Row("SETTING", "VALUE", "SOURCE"); err != nil {
+		return err
+	}
+	for _, s := range all {
+		if s.Secret && s.Value == "" {
+			s.Value = conf.Secret("").String()
+		}
+		if err := w.Row(s.Path, s.Value, s.Where); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
 // version prints the same as --version.
 func (c *command) version() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: service.Args(),
-		Run: func(*cobra.Command, []string) { fmt.Fprintln(c.env.Stdout, c.env.Version) },
+		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				return c.shell().PrintLine(c.env.Version)
+			}
+			_, err := fmt.Fprintln(c.env.Stdout, c.env.Version)
+			return err
+		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
 }

@@ -28,7 +28,7 @@ type Flag struct {
 func Load(dst any, o Options) (Report, error) {
 	schema, root := schemaOf(dst)
 	l := &loader{Options: o, schema: schema, root: root}
-	l.report.origins = map[string]string{}
+	l.report.File, l.report.origins, l.report.derived = o.File, map[string]string{}, map[string]string{}
 
 	if o.File != "" {
 		l.newLayer()

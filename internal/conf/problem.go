@@ -72,10 +72,28 @@ func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Report describes a loaded configuration: warnings, notes and origins.
 type Report struct {
+	File     string    // Options.File
 	Warnings []Problem // unknown names, probably mistakes, and broken rules with which a server starts
 	Notes    []Problem // known names without effect
 
 	origins map[string]string // by setting
+	derived map[string]string // by setting; see Derive
+}
+
+// Derive says that the default of a setting follows from another setting, for Settings. Where still returns "default",
+// because nobody set it.
+func (r *Report) Derive(path, from string) {
+	if _, set := r.origins[path]; !set {
+		r.derived[path] = from
+	}
+}
+
+// source is Where, but names the setting that a default follows from.
+func (r Report) source(path string) string {
+	if from, ok := r.derived[path]; ok {
+		return from
+	}
+	return r.Where(path)
 }
 
 const fromDefault = "default"

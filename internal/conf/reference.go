@@ -33,7 +33,10 @@ func Example(dst any) string {
 type Setting struct {
 	Path  string
 	Value string // as in the file; for secrets, only whether set
-	Where string // its origin
+	Where string // its origin, or the setting that its default follows from
+
+	Secret bool // its text is never shown
+	Data   any  // the value for JSON, with durations as text; nil for secrets
 
 	Reloads bool // a running server applies a new value
 }
@@ -43,7 +46,7 @@ func Settings(dst any, r Report) (all []Setting) {
 	schema, root := schemaOf(dst)
 	schema.eachSetting(root, nil, func(n *node, v reflect.Value, path []string) {
 		name := strings.Join(path, ".")
-		all = append(all, Setting{Path: name, Value: n.literal(v), Where: r.Where(name), Reloads: n.reloads})
+		all = append(all, Setting{Path: name, Value: n.literal(v), Where: r.source(name), Secret: n.secret, Data: n.data(v), Reloads: n.reloads})
 	})
 	return all
 }

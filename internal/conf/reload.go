@@ -39,6 +39,18 @@ func values(of any) map[string]reflect.Value {
 	return all
 }
 
+// Plain returns all settings as texts by path, also secrets, to compare two configurations. Do not print it.
+func Plain(dst any) map[string]string {
+	all := map[string]string{}
+	schema, root := schemaOf(dst)
+	schema.eachSetting(root, nil, func(n *node, v reflect.Value, path []string) {
+		public := *n
+		public.secret = false
+		all[strings.Join(path, ".")] = public.literal(v)
+	})
+	return all
+}
+
 // isEqual treats empty and nil lists as equal.
 func isEqual(a, b reflect.Value) bool {
 	if a.Kind() == reflect.Slice && a.Len()+b.Len() == 0 {

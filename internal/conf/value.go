@@ -155,6 +155,19 @@ func (n *node) literal(field reflect.Value) string {
 	return ""
 }
 
+// data returns a field for JSON; nil for a secret.
+func (n *node) data(field reflect.Value) any {
+	switch {
+	case n.secret:
+		return nil
+	case n.kind == duration:
+		return durations.Format(time.Duration(field.Int()))
+	case n.kind == list && field.Len() == 0:
+		return []string{}
+	}
+	return field.Interface()
+}
+
 // standard returns the default for the reference, also for a secret.
 func (n *node) standard(field reflect.Value) string {
 	if n.secret && field.Len() == 0 {

@@ -33,14 +33,22 @@ const (
 type Instance struct {
 	keys [][]byte
 	Data string // data folder
+
+	// Settings returns the settings in use by path, also secrets; nil: they are not compared. Ask compares those that both
+	// sides have, by their hashes.
+	Settings func() map[string]string
 }
 
-// Identity is a server's answer. Proof covers the other members and the request's nonce.
+// Identity is a server's answer. Proof covers the other members and the request's nonce, except Hashes: releases before
+// them do not know the member. Each hash contains the nonce and the key, so it is a proof itself.
 type Identity struct {
-	Data     string `json:"data"`     // the server's data folder
-	Listener string `json:"listener"` // name of the listener
-	Port     string `json:"port"`     // actual port, which differs behind a proxy
-	Proof    string `json:"proof"`
+	Data     string            `json:"data"`     // the server's data folder
+	Listener string            `json:"listener"` // name of the listener
+	Port     string            `json:"port"`     // actual port, which differs behind a proxy
+	Proof    string            `json:"proof"`
+	Hashes   map[string]string `json:"settings,omitempty"` // of the settings, by path
+
+	Differ []string `json:"-"` // paths of the settings with another value than here, in order
 }
 
 // NewInstance returns a server's identity. It proves nothing without a secret.
@@ -70,6 +78,32 @@ func proves(key []byte, proof string, parts ...string) bool {
 	return hmac.Equal([]byte(proof), []byte(prove(key, parts...)))
 }
 
+// hashes returns hashes of the settings' values for a nonce.
+func (i *Instance) hashes(key []byte, nonce string) map[string]string {
+	if i.Settings == nil {
+		return nil
+	}
+	all := map[string]string{}
+	for path, value := range i.Settings() {
+		all[path] = prove(key, "setting", nonce, path, value)[:hashLength]
+	}
+	return all
+}
+
+// hashLength is the length of a setting's hash in hexadecimal digits. It only has to tell values apart.
+const hashLength = 16
+
+// differ returns the paths that are in both maps with different hashes.
+func differ(here, there map[string]string) (all []string) {
+	for path, hash := range there {
+		if own, ok := here[path]; ok && own != hash {
+			all = append(all, path)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // instanceHandler answers requests for the identity and passes all others on.
 type instanceHandler struct {
 	http.Handler
@@ -87,6 +121,7 @@ func (h *instanceHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 					id.Port = PortOf(local.String())
 				}
 				id.Proof = prove(key, "server", nonce, id.Data, id.Listener, id.Port)
+				id.Hashes = h.instance.hashes(key, nonce)
 				w.Header().Set("Content-Type", "application/json")
 				_ = json.NewEncoder(w).Encode(id)
 				return
@@ -109,6 +144,9 @@ func (i *Instance) Handler(listener string, h http.Handler) http.Handler {
 	}
 	return &instanceHandler{h, i, listener}
 }
+
+// maxAnswer is the maximum size of an answer in bytes: thousands of settings with their hashes.
+const maxAnswer = 1 << 20
 
 const instanceTimeout = 3 * time.Second // for all attempts with all secrets
 
@@ -143,7 +181,7 @@ func (i *Instance) Ask(ctx context.Context, address string, tlsFirst bool) (id I
 	result := ErrNotHoldfast
 	for _, key := range keys {
 		for _, scheme := range schemes {
-			id, err := askOnce(ctx, &client, scheme+"://"+WithHostName(address, "localhost")+instancePath, key)
+			id, err := i.askOnce(ctx, &client, scheme+"://"+WithHostName(address, "localhost")+instancePath, key)
 			if err == nil && SamePort(id.Port, PortOf(address)) {
 				return id, nil
 			}
@@ -156,7 +194,7 @@ func (i *Instance) Ask(ctx context.Context, address string, tlsFirst bool) (id I
 }
 
 // askOnce asks with one secret. An empty key can only find out whether a Holdfast server answers.
-func askOnce(ctx context.Context, client *http.Client, url string, key []byte) (id Identity, err error) {
+func (i *Instance) askOnce(ctx context.Context, client *http.Client, url string, key []byte) (id Identity, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return id, err
@@ -172,11 +210,12 @@ func askOnce(ctx context.Context, client *http.Client, url string, key []byte) (
 	if resp.Header.Get(instanceProof) != "" {
 		return id, ErrOtherSecrets
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 16<<10)).Decode(&id); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&id); err != nil {
 		return id, ErrNotHoldfast
 	}
 	if len(key) == 0 || !proves(key, id.Proof, "server", nonce, id.Data, id.Listener, id.Port) {
 		return id, ErrNotHoldfast
 	}
+	id.Differ = differ(i.hashes(key, nonce), id.Hashes)
 	return id, nil
 }

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +54,7 @@ func TestInstance(t *testing.T) {
 		}
 	}
 	for _, masters := range [][]string{{"other"}, nil} { // nil in a new data folder
-		if id, err := instanceOf(t, data, masters...).Ask(t.Context(), addressOf(s), false); !errors.Is(err, ErrOtherSecrets) || id != (Identity{}) {
+		if id, err := instanceOf(t, data, masters...).Ask(t.Context(), addressOf(s), false); !errors.Is(err, ErrOtherSecrets) || !reflect.DeepEqual(id, Identity{}) {
 			t.Errorf("%v: %+v, %v", masters, id, err)
 		}
 	}
@@ -64,6 +66,39 @@ func TestInstance(t *testing.T) {
 		if got := instanceOf(t, name, "x").Data; got != folder {
 			t.Errorf("%s is %s, not %s", name, got, folder)
 		}
+	}
+}
+
+// TestInstanceSettings checks that Ask names the settings that differ, and that no value or key can be read from the
+// answer.
+func TestInstanceSettings(t *testing.T) {
+	t.Parallel()
+	with := func(settings map[string]string) *Instance {
+		i := instanceOf(t, "/data", "secret")
+		i.Settings = func() map[string]string { return settings }
+		return i
+	}
+	server := with(map[string]string{"a.same": "1", "a.other": "2", "b.also": "3", "c.only_there": "4"})
+	s := serving(t, server)
+	id, err := with(map[string]string{"a.same": "1", "a.other": "two", "b.also": "three", "d.only_here": "5"}).Ask(t.Context(), addressOf(s), false)
+	if err != nil || !slices.Equal(id.Differ, []string{"a.other", "b.also"}) {
+		t.Errorf("%v, %v", id.Differ, err)
+	}
+	again, err := with(nil).Ask(t.Context(), addressOf(s), false)
+	if err != nil || len(again.Differ) > 0 {
+		t.Errorf("%v, %v", again.Differ, err)
+	}
+	for path, hash := range id.Hashes {
+		if len(hash) != hashLength || hash == again.Hashes[path] {
+			t.Errorf("%s: hash %q, and %q for another nonce", path, hash, again.Hashes[path])
+		}
+	}
+	// A release without settings.
+	if id, err := instanceOf(t, "/data", "secret").Ask(t.Context(), addressOf(s), false); err != nil || len(id.Differ) > 0 {
+		t.Errorf("%v, %v", id.Differ, err)
+	}
+	if id, err := server.Ask(t.Context(), addressOf(serving(t, instanceOf(t, "/data", "secret"))), false); err != nil || len(id.Differ) > 0 {
+		t.Errorf("%v, %v", id.Differ, err)
 	}
 }
 

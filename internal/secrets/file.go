@@ -29,6 +29,9 @@ func Path(data, name string) string { return service.Absolute(filepath.Join(data
 // all chosen secrets, in characters.
 const MinLength = 32
 
+// Elsewhere is engine.Elsewhere, for packages that may not import engine.
+const Elsewhere = engine.Elsewhere
+
 // MakeOne is a command that prints a secret of 64 hexadecimal digits.
 const MakeOne = "openssl rand -hex 32"
 
@@ -151,7 +154,7 @@ func noFile(data string) error {
 	if left := Left(data); len(left) > 0 {
 		return fmt.Errorf("%s does not exist, but %s", path, DescribeLeft(left, path))
 	}
-	return fmt.Errorf("%s does not exist: start the server once, or set the secrets in the configuration", path)
+	return fmt.Errorf("%s does not exist: start the server once with holdfast serve, or set the secrets in the configuration; if there is a server, %s", Path(data, File), engine.Elsewhere)
 }
 
 // Read returns fs.ErrNotExist or a *FileError.

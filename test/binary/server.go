@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,9 +37,15 @@ func Start(t *testing.T, data string, vars ...string) *Server {
 	return s
 }
 
-// Migrate migrates the databases that these settings name.
+// Migrate migrates the databases that these settings name. SQLite files are made by the server's first start.
 func Migrate(t *testing.T, data string, vars ...string) {
 	t.Helper()
+	if !slices.ContainsFunc(vars, func(v string) bool {
+		_, url, found := strings.Cut(v, "DATABASE_URL=")
+		return found && url != "" && !strings.HasPrefix(url, "sqlite:")
+	}) {
+		return
+	}
 	if r := Run(t, Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}

@@ -79,6 +79,15 @@ type Target struct {
 	URL  string // PostgreSQL or Redis URL, or Spanner database name
 }
 
+// FileOf returns the SQLite file that a database_url names, with file as the default, or "" for a database server.
+func FileOf(databaseURL, file string) string {
+	t, err := Parse(databaseURL, file, SQLite)
+	if err != nil {
+		return ""
+	}
+	return t.Path
+}
+
 // Parse parses a database_url for a service with the supported engines; "" selects the SQLite file. Errors omit the
 // URL, which may contain a password.
 func Parse(databaseURL, file string, supported ...Kind) (Target, error) {

@@ -279,8 +279,15 @@ func (e *ServerError) Remedy() string { return e.Advice }
 type MissingError struct{ Service, Path string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("the %s database %s does not exist; set --data to the data folder of the server", e.Service, e.Path)
+	path := e.Path
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return fmt.Sprintf("the %s database %s does not exist; %s", e.Service, path, Elsewhere)
 }
+
+// Elsewhere completes an error about data that a command did not find: the command may have looked in the wrong place.
+const Elsewhere = "name the server's data folder with --data or HOLDFAST_DATA, and its configuration with --config or HOLDFAST_CONFIG"
 
 // MakeFolder durably creates a folder with mode 0700 unless it exists.
 func MakeFolder(path string) error {
