@@ -204,7 +204,7 @@ func (c *command) addCommands(root *cobra.Command) {
 func (c *command) fromEnvironment(cmd *cobra.Command) {
 	for name, value := range map[string]*string{"config": &c.file, "data": &c.data} {
 		if !cmd.Flags().Changed(name) {
-			*value = cmp.Or(c.getenv("HOLDFAST_"+strings.ToUpper(name), ""), *value)
+			*value = cmp.Or(c.getenv("HOLDFAST_"+strings.ToUpper(name)), *value)
 		}
 	}
 }
@@ -238,15 +238,14 @@ func (c *command) shell() *service.Shell {
 	}
 }
 
-// getenv returns a variable from Env.Environ, or otherwise if it is not set. A variable that is set to "" counts as
-// set.
-func (c *command) getenv(name, otherwise string) string {
+// getenv returns a variable from Env.Environ, or "" if it is not set.
+func (c *command) getenv(name string) string {
 	for _, kv := range c.env.Environ {
 		if len(kv) > len(name) && kv[:len(name)] == name && kv[len(name)] == '=' {
 			return kv[len(name)+1:]
 		}
 	}
-	return otherwise
+	return ""
 }
 
 // load reads the configuration and prints its warnings and notes.

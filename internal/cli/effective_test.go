@@ -53,7 +53,7 @@ var requires = map[string][]string{"guest.old_event_secrets": {"HOLDFAST_GUEST__
 
 // TestEffectiveSettings takes all settings from the reference, and checks their values and sources: default, variable,
 // file and line, secret file, flag. No secret is printed.
-func TestEffectiveSettings(t *testing.T) {
+func TestEffectiveSettings(t *testing.T) { //nolint:gocognit // one check for each kind of setting
 	t.Parallel()
 	folder := t.TempDir()
 	base := []string{"HOLDFAST_DATA=" + folder}
@@ -79,7 +79,7 @@ func TestEffectiveSettings(t *testing.T) {
 				t.Errorf("%s by default: %+v", path, is)
 				continue
 			}
-			text, literal := fmt.Sprint(is.Value), ""
+			var text, literal string
 			switch value := is.Value.(type) {
 			case nil:
 				secrets++
@@ -107,6 +107,7 @@ func TestEffectiveSettings(t *testing.T) {
 					literal += ".0"
 				}
 			default:
+				text = fmt.Sprint(value)
 				literal = text
 			}
 			check := func(source string, environ []string, args ...string) {

@@ -78,7 +78,7 @@ func (c *command) man() *cobra.Command {
 
 // manDate returns the manual pages' date: SOURCE_DATE_EPOCH for a reproducible build, or today.
 func (c *command) manDate() (time.Time, error) {
-	epoch := c.getenv("SOURCE_DATE_EPOCH", "")
+	epoch := c.getenv("SOURCE_DATE_EPOCH")
 	if epoch == "" {
 		return time.Now().UTC(), nil
 	}

@@ -56,7 +56,7 @@ func (c *command) serve() *cobra.Command {
 				mode = app.ModeServeMigrating
 			}
 			o := c.options(cfg, mode)
-			o.NewSecrets, o.Manager, o.Reload, o.MemoryLimit = newSecrets, manager, c.reloads(cmd.Context()), c.getenv("GOMEMLIMIT", "")
+			o.NewSecrets, o.Manager, o.Reload, o.MemoryLimit = newSecrets, manager, c.reloads(cmd.Context()), c.getenv("GOMEMLIMIT")
 			return app.Run(cmd.Context(), o, c.env.Stdout, logged)
 		},
 	}
@@ -254,7 +254,7 @@ func (c *command) effective() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := cfg.Effective(c.data, func(name string) string { return c.getenv(name, "") })
+			all, err := cfg.Effective(c.data, c.getenv)
 			if err != nil {
 				fmt.Fprintln(c.env.Stderr, "holdfast: the secrets file cannot be read, so its secrets are shown as not set:", service.PrintableLines(fserror.Explain(err).Error()))
 			}
@@ -274,7 +274,7 @@ func (c *command) flagSource(cmd *cobra.Command, name, value string) conf.Settin
 	switch {
 	case cmd.Flags().Changed(name):
 		s.Where = "--" + name
-	case c.getenv(variable, "") != "":
+	case c.getenv(variable) != "":
 		s.Where = variable
 	}
 	return s

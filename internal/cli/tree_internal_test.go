@@ -49,13 +49,15 @@ var values = map[string]string{
 
 // more are further arguments that commands require, beyond their usage line.
 var more = map[string]string{
-	"buckets buckets set-versioning": "--versioning enabled", "buckets lifecycle set": "--expire-days 1", "buckets quota": "main",
+	"buckets buckets set-versioning": "--versioning enabled", //nolint:dupword // a command
+	"buckets lifecycle set":          "--expire-days 1", "buckets quota": "main",
 	"buckets notifications set": `--notifications {"QueueConfigurations":[{"QueueArn":"arn:aws:sqs:us-east-1:1:main","Events":["s3:ObjectCreated:*"]}]}`, "buckets policy block-public": "--block all", "buckets policy set": "--policy {}",
 	"buckets versions hold": "--hold on", "buckets versions retain": "--mode none", "ext installs quota": "--reset",
 	"ext service-tokens create": "--service main", "ext tokens create": "--namespace settings=rw", "ext tokens revoke": "main", "finish-restore": "--time 2026-11-20T00:00:00Z",
 	"backup": "elsewhere", "backup verify": "elsewhere", "backup list": "file:///nonexistent", "import": "--accounts-from=mysql://user@127.0.0.1:1/tokens",
-	"buckets buckets set-access": "--access private", "buckets buckets set-cors": "--origins *",
-	"guest events replay": "--from 1", "guest tokens create": "--service main",
+	"buckets buckets set-access": "--access private", //nolint:dupword // a command
+	"buckets buckets set-cors":   "--origins *",      //nolint:dupword // a command
+	"guest events replay":        "--from 1", "guest tokens create": "--service main",
 }
 
 // pathOf returns the words of a command after holdfast.

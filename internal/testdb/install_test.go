@@ -48,7 +48,7 @@ func TestMakeWithoutGo(t *testing.T) {
 	folder := t.TempDir()
 	old, present := filepath.Join(folder, "old"), filepath.Join(folder, "present")
 	for path, version := range map[string]string{old: "go1.20.14", present: "go1.21.0"} {
-		if err := os.WriteFile(path, []byte("#!/bin/sh\necho go version "+version+" linux/amd64\n"), 0o700); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(path, []byte("#!/bin/sh\necho go version "+version+" linux/amd64\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
