@@ -53,7 +53,7 @@ var requires = map[string][]string{"guest.old_event_secrets": {"HOLDFAST_GUEST__
 
 // TestEffectiveSettings takes all settings from the reference, and checks their values and sources: default, variable,
 // file and line, secret file, flag. No secret is printed.
-func TestEffectiveSettings(t *testing.T) { //nolint:gocognit // one check for each kind of setting
+func TestEffectiveSettings(t *testing.T) { //nolint:gocognit,funlen // one check for each kind of setting
 	t.Parallel()
 	folder := t.TempDir()
 	base := []string{"HOLDFAST_DATA=" + folder}
@@ -100,7 +100,7 @@ func TestEffectiveSettings(t *testing.T) { //nolint:gocognit // one check for ea
 				}
 				text, literal = strings.Join(words, ","), "["+strings.Join(quoted, ", ")+"]"
 			case string:
-				literal = fmt.Sprintf("%q", value)
+				text, literal = value, fmt.Sprintf("%q", value)
 			case float64:
 				text = strconv.FormatFloat(value, 'f', -1, 64)
 				if literal = text; strings.HasPrefix(kind, "number") && !strings.Contains(text, ".") {
