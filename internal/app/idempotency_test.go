@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -115,11 +116,7 @@ func TestSameRequestOfAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, all := keyedRequests(userToken)
-	for name, headers := range w.described {
-		if slices.Contains(headers, "Idempotency-Key") && all[name].path == "" {
-			t.Errorf("%s takes an idempotency key: add it to keyedRequests", name)
-		}
-	}
+	w.wantKeyed(all)
 	var minted struct{ HandoffID, Token string }
 	for i, name := range names {
 		r := all[name]
@@ -146,15 +143,8 @@ func TestSameRequestOfAKey(t *testing.T) {
 			continue
 		}
 		for _, again := range []struct{ path, body string }{{r.path, r.again}, {r.againPath, r.body}} {
-			if again.path == "" {
-				continue
-			}
-			repeated := send(again.path, again.body, nil)
-			if repeated.Code != first.Code || !bytes.Equal(repeated.Body.Bytes(), first.Body.Bytes()) {
-				t.Errorf("%s repeated as %s %s: %d %s, want %d %s", name, again.path, again.body, repeated.Code, repeated.Body, first.Code, first.Body)
-			}
-			if isReplayed := repeated.Header().Get("Idempotency-Replayed") == "true"; !isReplayed && name != consumeRoute { // a consumed handoff is read again
-				t.Errorf("%s repeated as %s: not replayed", name, again.body)
+			if again.path != "" {
+				wantRepeated(t, name+" repeated as "+again.path+" "+again.body, first, send(again.path, again.body, nil), name == consumeRoute)
 			}
 		}
 		other := send(r.path, r.other, r.otherHeader)
@@ -165,14 +155,33 @@ func TestSameRequestOfAKey(t *testing.T) {
 	}
 }
 
+// wantKeyed checks that every described route that takes an idempotency key is in all.
+func (w *conditionWalk) wantKeyed(all map[string]keyedRequest) {
+	w.t.Helper()
+	for name, headers := range w.described {
+		if slices.Contains(headers, "Idempotency-Key") && all[name].path == "" {
+			w.t.Errorf("%s takes an idempotency key: add it to keyedRequests", name)
+		}
+	}
+}
+
+// wantRepeated compares a repeated request's answer with the first. readsAgain: a consumed handoff is read, not replayed.
+func wantRepeated(t *testing.T, what string, first, again *httptest.ResponseRecorder, readsAgain bool) {
+	t.Helper()
+	if again.Code != first.Code || !bytes.Equal(again.Body.Bytes(), first.Body.Bytes()) {
+		t.Errorf("%s: %d %s, want %d %s", what, again.Code, again.Body, first.Code, first.Body)
+	}
+	if again.Header().Get("Idempotency-Replayed") != "true" && !readsAgain {
+		t.Errorf("%s: not replayed", what)
+	}
+}
+
 // sendKeyed sends a request with these headers.
 func (w *conditionWalk) sendKeyed(r *route, headers ...http.Header) *httptest.ResponseRecorder {
 	w.t.Helper()
 	req := w.request(r, false, nil)
 	for _, h := range headers {
-		for name, values := range h {
-			req.Header[name] = values
-		}
+		maps.Copy(req.Header, h)
 	}
 	rec := httptest.NewRecorder()
 	w.listeners[r.listener].ServeHTTP(rec, req)

@@ -53,20 +53,8 @@ func TestObjectsAndRecordsByCommand(t *testing.T) {
 	b.open("buckets/object?account=main&bucket=photos&object=note.txt")
 	b.shows("hello", "text/plain")
 
-	// A missing copy ends the download in the middle: the file does not get its name, and nothing is left of it.
-	bodies, err := filepath.Glob(filepath.Join(strings.TrimPrefix(environ[0], "HOLDFAST_DATA="), "buckets*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	removed := false
-	for _, path := range bodies {
-		if strings.HasSuffix(path, "v2") {
-			removed = os.RemoveAll(path) == nil
-		}
-	}
-	if !removed {
-		t.Fatalf("no bodies in %q", bodies)
-	}
+	// The file of a download that ends in the middle does not get its name, and nothing is left of it.
+	removeBodies(t, environ)
 	lost := filepath.Join(folder, "lost.jpg")
 	if status, out := run("", "buckets", "objects", "get", "main", "photos", "2026/photo.jpg", "-o", lost); status == 0 {
 		t.Errorf("a lost body was read: %s", out)
@@ -98,4 +86,22 @@ func TestObjectsAndRecordsByCommand(t *testing.T) {
 	b.shows(`"dark": false`)
 	succeeds("deleted theme", "", records("rm", "theme")...)
 	fails("theme: record not found", records("delete", "theme")...)
+}
+
+// removeBodies removes the folder with the bodies, so that a download ends in the middle.
+func removeBodies(t *testing.T, environ []string) {
+	t.Helper()
+	bodies, err := filepath.Glob(filepath.Join(strings.TrimPrefix(environ[0], "HOLDFAST_DATA="), "buckets*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := false
+	for _, path := range bodies {
+		if strings.HasSuffix(path, "v2") {
+			removed = os.RemoveAll(path) == nil
+		}
+	}
+	if !removed {
+		t.Fatalf("no bodies in %q", bodies)
+	}
 }

@@ -253,7 +253,7 @@ func rules() []rule {
 }
 
 // aside returns the rules for packages outside the server.
-func aside() []rule {
+func aside() []rule { //nolint:funlen // a table
 	return []rule{
 		{
 			who: []string{"docs"}, notStd: []string{"net/http"},

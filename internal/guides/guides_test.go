@@ -1,6 +1,7 @@
 package guides
 
 import (
+	"cmp"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -46,6 +47,36 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
+// target is a link or an image on a guide.
+type target struct{ from, path, fragment string }
+
+// linksOf checks the elements of the guide at a path. It returns its links within the server, and the IDs of its elements.
+func linksOf(t *testing.T, at, body string) (targets []target, ids []string) {
+	t.Helper()
+	for _, e := range elements(t, body) {
+		if e.Data == "script" || attribute(e, "style") != "" || slices.ContainsFunc(e.Attr, func(a html.Attribute) bool { return strings.HasPrefix(a.Key, "on") }) {
+			t.Errorf("%s: <%s %v>: scripts and inline styles are refused by the policy", at, e.Data, e.Attr)
+		}
+		if id := attribute(e, "id"); id != "" {
+			ids = append(ids, id)
+		}
+		to, fragment, _ := strings.Cut(attribute(e, "href")+attribute(e, "src"), "#")
+		switch {
+		case to == "" && fragment == "":
+			continue
+		case strings.Contains(to, ":"):
+			if e.Data != "a" {
+				t.Errorf("%s loads %s from elsewhere", at, to)
+			}
+			continue
+		case e.Data == "img" && attribute(e, "alt") == "":
+			t.Errorf("%s: the image %s has no text", at, to)
+		}
+		targets = append(targets, target{at, cmp.Or(to, at), fragment})
+	}
+	return targets, ids
+}
+
 // TestGuides opens every guide and follows every link and image on it, also to sections.
 func TestGuides(t *testing.T) {
 	t.Parallel()
@@ -54,7 +85,6 @@ func TestGuides(t *testing.T) {
 	if err != nil || len(guides) < 30 {
 		t.Fatalf("%d guides, %v", len(guides), err)
 	}
-	type target struct{ from, path, fragment string }
 	var targets []target
 	ids := map[string][]string{} // by path
 	reached := map[string]bool{}
@@ -67,32 +97,8 @@ func TestGuides(t *testing.T) {
 		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") {
 			t.Fatalf("%s: %d %v", at, w.Code, w.Header())
 		}
-		for _, e := range elements(t, w.Body.String()) {
-			if e.Data == "script" || attribute(e, "style") != "" || slices.ContainsFunc(e.Attr, func(a html.Attribute) bool { return strings.HasPrefix(a.Key, "on") }) {
-				t.Errorf("%s: <%s %v>: scripts and inline styles are refused by the policy", at, e.Data, e.Attr)
-			}
-			if id := attribute(e, "id"); id != "" {
-				ids[at] = append(ids[at], id)
-			}
-			to := attribute(e, "href") + attribute(e, "src")
-			if to == "" {
-				continue
-			}
-			if strings.Contains(to, ":") {
-				if e.Data != "a" {
-					t.Errorf("%s loads %s from elsewhere", at, to)
-				}
-				continue
-			}
-			to, fragment, _ := strings.Cut(to, "#")
-			if to == "" {
-				to = at
-			}
-			if e.Data == "img" && attribute(e, "alt") == "" {
-				t.Errorf("%s: the image %s has no text", at, to)
-			}
-			targets = append(targets, target{at, to, fragment})
-		}
+		onPage, idsOf := linksOf(t, at, w.Body.String())
+		targets, ids[at] = append(targets, onPage...), idsOf
 		if !strings.Contains(w.Body.String(), "<h1 id=") {
 			t.Errorf("%s has no title", at)
 		}
@@ -100,14 +106,12 @@ func TestGuides(t *testing.T) {
 	sections := 0
 	for _, to := range targets {
 		reached[to.path] = true
-		switch code := http.StatusOK; {
+		switch {
 		case to.path == "/console/":
 		case !strings.HasPrefix(to.path, Prefix):
 			t.Errorf("%s links to %s", to.from, to.path)
-		default:
-			if code = get(t, h, to.path).Code; code != http.StatusOK {
-				t.Errorf("%s links to %s: %d", to.from, to.path, code)
-			}
+		case get(t, h, to.path).Code != http.StatusOK:
+			t.Errorf("%s links to %s, which is missing", to.from, to.path)
 		}
 		if to.fragment != "" {
 			if sections++; !slices.Contains(ids[to.path], to.fragment) {
