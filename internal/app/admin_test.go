@@ -61,7 +61,7 @@ func TestAdmin(t *testing.T) {
 		{"profiles", "/debug/pprof/cmdline", "localhost", token, 200, ""},
 		{"unknown paths tell nothing", "/nothing", "localhost", "", 401, "UNAUTHENTICATED"},
 		{"an unknown path", "/nothing", "localhost", token, 404, "no such path: expected /livez, /readyz, /metrics, /version, /status, /read-only, /"},
-		{"paths of services", "/nothing", "localhost", token, 404, "/ext/installs, /ext/tenants, /ext/schemas, /ext/usage, /ext/tokens, /ext/service-tokens, /ext/dead-letters, /ext/runs, "},
+		{"paths of services", "/nothing", "localhost", token, 404, "/ext/installs, /ext/tenants, /ext/records, /ext/schemas, /ext/usage, /ext/tokens, /ext/service-tokens, /ext/dead-letters, /ext/runs, "},
 		{"paths of operations", "/nothing", "localhost", token, 404, "/buckets/accounts, /buckets/keys, "},
 		{"an unknown path below one of a service", "/ext/installs/x/y/z", "localhost", token, 404, "not-found"},
 		{"an unknown profile", "/debug/pprof/nothing", "localhost", token, 404, `"message":"Unknown profile"`},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/app/console"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/readonly"
 )
@@ -56,15 +57,11 @@ var uploads = map[string]upload{
 	"tokenserver/users?import": {"syncstorage", []string{"uid", "77"}, storageExport, "/tokenserver/users/77/import"},
 }
 
-// TestReadOnlyUploads walks everything that makes a service read-only and every upload of the console. The refusal in the
-// page and in the API names who did it and, for an operator, when, and how to end it.
-func TestReadOnlyUploads(t *testing.T) {
-	t.Parallel()
-	a, browse := openConsole(t)
-	token := a.Config().Server.AdminToken.Reveal()
-	o := browse(token)
-	for i := range a.console.Sections {
-		s := &a.console.Sections[i]
+// wantUploads checks that every upload of the console is in uploads.
+func wantUploads(t *testing.T, c *console.Console) {
+	t.Helper()
+	for i := range c.Sections {
+		s := &c.Sections[i]
 		for j := range s.Pages {
 			for _, action := range s.Pages[j].Actions {
 				if name := strings.TrimPrefix(consolePath(s, &s.Pages[j]), "/console/") + "?" + action.Name; action.Uploads && uploads[name].file == "" {
@@ -73,38 +70,53 @@ func TestReadOnlyUploads(t *testing.T) {
 			}
 		}
 	}
+}
+
+// serve sends a request from this machine.
+func (o *operator) serve(r *http.Request) (int, string) {
+	r.Host, r.RemoteAddr = "127.0.0.1:8001", "127.0.0.1:50000"
+	w := httptest.NewRecorder()
+	o.h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// upload sends the form of an upload. name is a key of uploads.
+func (o *operator) upload(name string, u *upload) (int, string) {
+	o.t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	fields := append([]string{"csrf", o.form("/console/").Get("csrf")}, u.fields...)
+	for i := 0; i < len(fields); i += 2 {
+		if err := w.WriteField(fields[i], fields[i+1]); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	file, err := w.CreateFormFile("file", "a.txt")
+	if err == nil {
+		_, err = file.Write([]byte(u.file))
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		o.t.Fatal(err)
+	}
+	page, action, _ := strings.Cut(name, "?")
+	r := httptest.NewRequest(http.MethodPost, "/console/"+page+"?do="+action, &body)
+	r.Header.Set("Content-Type", w.FormDataContentType())
+	r.Header.Set("Origin", "http://127.0.0.1:8001")
+	r.Header.Set("Cookie", o.cookie)
+	return o.serve(r)
+}
+
+// TestReadOnlyUploads walks everything that makes a service read-only and every upload of the console. The refusal in the
+// page and in the API names who did it and, for an operator, when, and how to end it.
+func TestReadOnlyUploads(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	token := a.Config().Server.AdminToken.Reveal()
+	o := browse(token)
+	wantUploads(t, a.console)
 	o.want("an account", http.StatusOK, "Secret key", http.MethodPost, "/console/buckets/accounts?do=create", o.form("/console/", "account", "main"))
 	o.want("a bucket", http.StatusSeeOther, "", http.MethodPost, "/console/buckets/buckets?do=create", o.form("/console/", "account", "main", "bucket", "pictures"))
 	o.want("a node", http.StatusSeeOther, "", http.MethodPost, "/console/tokenserver/nodes?do=add", o.form("/console/", "node", "https://sync.example.org", "no-check", "yes"))
-	send := func(r *http.Request) (int, string) {
-		r.Host, r.RemoteAddr = "127.0.0.1:8001", "127.0.0.1:50000"
-		w := httptest.NewRecorder()
-		o.h.ServeHTTP(w, r)
-		return w.Code, w.Body.String()
-	}
-	submit := func(name string, u *upload) (int, string) {
-		var body bytes.Buffer
-		w := multipart.NewWriter(&body)
-		fields := append([]string{"csrf", o.form("/console/").Get("csrf")}, u.fields...)
-		for i := 0; i < len(fields); i += 2 {
-			if err := w.WriteField(fields[i], fields[i+1]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		file, err := w.CreateFormFile("file", "a.txt")
-		if err == nil {
-			_, err = file.Write([]byte(u.file))
-		}
-		if err = errors.Join(err, w.Close()); err != nil {
-			t.Fatal(err)
-		}
-		page, action, _ := strings.Cut(name, "?")
-		r := httptest.NewRequest(http.MethodPost, "/console/"+page+"?do="+action, &body)
-		r.Header.Set("Content-Type", w.FormDataContentType())
-		r.Header.Set("Origin", "http://127.0.0.1:8001")
-		r.Header.Set("Cookie", o.cookie)
-		return send(r)
-	}
 	for _, c := range []struct {
 		name     string
 		set, end func(s *opened) error
@@ -152,13 +164,13 @@ func TestReadOnlyUploads(t *testing.T) {
 				t.Fatal(err)
 			}
 			says := regexp.MustCompile("(?i)" + strings.ReplaceAll(c.says, "SERVICE", u.service))
-			if status, body := submit(name, &u); status != http.StatusServiceUnavailable || !says.MatchString(body) {
+			if status, body := o.upload(name, &u); status != http.StatusServiceUnavailable || !says.MatchString(body) {
 				t.Errorf("%s, %s: %d, want 503 and %s in\n%s", name, c.name, status, says, body)
 			}
 			if u.api != "" {
 				r := httptest.NewRequest(http.MethodPost, u.api, strings.NewReader(u.file))
 				r.Header.Set("Authorization", "Bearer "+token)
-				if status, body := send(r); status != http.StatusServiceUnavailable || !says.MatchString(body) {
+				if status, body := o.serve(r); status != http.StatusServiceUnavailable || !says.MatchString(body) {
 					t.Errorf("%s, %s: %d, want 503 and %s in\n%s", u.api, c.name, status, says, body)
 				}
 			}
@@ -168,7 +180,7 @@ func TestReadOnlyUploads(t *testing.T) {
 		}
 	}
 	for name, u := range uploads {
-		if status, body := submit(name, &u); status == http.StatusServiceUnavailable {
+		if status, body := o.upload(name, &u); status == http.StatusServiceUnavailable {
 			t.Errorf("%s, after all: %d\n%s", name, status, body)
 		}
 	}

@@ -233,7 +233,7 @@ func exampleArgs(t *testing.T, line string) (environ, args []string) {
 	if within, ok := strings.CutPrefix(typed, `eval "$(`); ok {
 		typed = strings.TrimSuffix(within, `)"`)
 	}
-	typed = strings.NewReplacer("$TENANT", tenant, "$INSTALL", install, "'my sister'", "sister", "'left in May'", "left", "/usr/local/share/man/man1", t.TempDir(), "/var/backups/holdfast/2026-11-21", newBackup(t),
+	typed = strings.NewReplacer("$TENANT", tenant, "$INSTALL", install, "'my sister'", "sister", "'left in May'", "left", `'{"author":"Ada"}' <notes.txt`, `{"author":"Ada"}`, "/usr/local/share/man/man1", t.TempDir(), "/var/backups/holdfast/2026-11-21", newBackup(t),
 		" --config /etc/holdfast.toml", "", "$(date +%F)", "today", `"$(<notifications.json)"`,
 		`{"QueueConfigurations":[{"QueueArn":"arn:holdfast:webhook:::hook","Events":["s3:ObjectCreated:*"]}]}`).Replace(typed)
 	args = strings.Fields(typed)

@@ -14,6 +14,19 @@ import (
 	"holdfast/test/binary"
 )
 
+// serverState is what holdfast status --json prints.
+type serverState struct {
+	Ready                        bool
+	Process                      int
+	Configuration, ReloadRefused string
+	NeedRestart                  []string
+	Listeners                    []struct{ Name, URL string }
+	Services                     []struct {
+		Name, State, Database, Engine string
+		PendingMigrations             *int
+	}
+}
+
 // TestStatusAndReload asks a running server for its state, and lets it read changed and invalid configurations.
 func TestStatusAndReload(t *testing.T) {
 	t.Parallel()
@@ -34,18 +47,7 @@ func TestStatusAndReload(t *testing.T) {
 		}
 		return r.Stdout + r.Stderr
 	}
-	type state struct {
-		Ready                        bool
-		Process                      int
-		Configuration, ReloadRefused string
-		NeedRestart                  []string
-		Listeners                    []struct{ Name, URL string }
-		Services                     []struct {
-			Name, State, Database, Engine string
-			PendingMigrations             *int
-		}
-	}
-	ask := func() (got state) {
+	ask := func() (got serverState) {
 		t.Helper()
 		if out := run(0, "status", "--json"); json.Unmarshal([]byte(out), &got) != nil {
 			t.Fatalf("status --json: %s", out)
