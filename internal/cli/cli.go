@@ -179,7 +179,7 @@ func (c *command) addCommands(root *cobra.Command) {
 		}
 		merge(root, commands)
 	}
-	add(serverGroup, c.serve(), c.check(), c.health(), c.status(), c.reload(), c.migrate(), c.sweep(), c.backup(), c.restore(), c.finish(), c.copyService(), c.importService(), c.config())
+	add(serverGroup, c.serve(), c.check(), c.health(), c.status(), c.reload(), c.log(), c.migrate(), c.sweep(), c.backup(), c.restore(), c.finish(), c.copyService(), c.importService(), c.config())
 	add(serverGroup, operations.Commands("", overview.Operations(c.operated), c.shell()).Commands()...)
 	add(otherGroup, c.completion(), c.man(), c.version())
 	root.SetHelpCommandGroupID(otherGroup)

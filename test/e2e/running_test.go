@@ -106,6 +106,38 @@ func TestStatusAndReload(t *testing.T) {
 	}
 }
 
+// TestLogOfRefusedRequest finds a client's refused request, with the reason, in a server that logs no requests.
+func TestLogOfRefusedRequest(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir())
+	resp, err := http.Get(s.URL + "/1.5/1/info/collections")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Fatal(resp.Status)
+	}
+	for _, c := range []struct {
+		want, not string
+		typed     []string
+	}{
+		{"STATUS", "", []string{"--status", "4xx"}},
+		{" 401 ", "server is ready", []string{"--status", "401", "--service", "syncstorage"}},
+		{`"status":401,"error":"`, "TIME", []string{"--status", "401", "--json"}},
+		{"server is ready", " 401 ", []string{"--level", "info", "--service", "server"}},
+		{"TIME", "401", []string{"--status", "5xx"}},
+	} {
+		r := binary.Run(t, s.Env, append([]string{"log"}, c.typed...)...)
+		if r.Status != 0 || !strings.Contains(r.Stdout, c.want) || c.not != "" && strings.Contains(r.Stdout, c.not) {
+			t.Errorf("log %q: status %d, want %q and not %q\n%s%s", c.typed, r.Status, c.want, c.not, r.Stdout, r.Stderr)
+		}
+	}
+	if r := binary.Run(t, s.Env, "log", "--status", "40x"); r.Status != 2 || !strings.Contains(r.Stderr, "--status: expected an HTTP status or its class, e.g. 403 or 4xx") {
+		t.Errorf("a bad status: %d\n%s", r.Status, r.Stderr)
+	}
+}
+
 // TestAdminTokenStaysHere checks that commands do not send the admin token to another program on the server's port.
 func TestAdminTokenStaysHere(t *testing.T) {
 	t.Parallel()
@@ -116,7 +148,7 @@ func TestAdminTokenStaysHere(t *testing.T) {
 		asked <- r.URL.Path + " " + r.Header.Get("Authorization")
 	}))
 	t.Cleanup(other.Close)
-	for _, command := range []string{"status", "reload"} {
+	for _, command := range []string{"status", "reload", "log"} {
 		r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="+host(t, other.URL)), command)
 		if r.Status != 1 || !strings.Contains(r.Stderr, "no Holdfast server answers on ") {
 			t.Errorf("%s: status %d\n%s%s", command, r.Status, r.Stdout, r.Stderr)

@@ -76,8 +76,8 @@ func (l logLevel) Cell() service.Cell {
 	return service.TextCell(l.String())
 }
 
-// logLine is a log line, with its attributes as text.
-type logLine struct {
+// LogLine is a log line, with its attributes as text.
+type LogLine struct {
 	At         time.Time `json:"time,omitzero" title:"Time"`
 	Level      string    `json:"level" doc:"debug, info, warn or error" example:"warn"`
 	Shown      logLevel  `json:"-" title:"Level"`
@@ -89,8 +89,8 @@ type logLine struct {
 }
 
 // listLog filters the lines in memory, newest first. "server" as the service means lines without a service.
-func listLog(o *Operated) func(context.Context, logInput) ([]logLine, error) {
-	return func(_ context.Context, in logInput) (rows []logLine, err error) {
+func listLog(o *Operated) func(context.Context, logInput) ([]LogLine, error) {
+	return func(_ context.Context, in logInput) (rows []LogLine, err error) {
 		if o.Log == nil {
 			return nil, nil
 		}
@@ -112,7 +112,7 @@ func listLog(o *Operated) func(context.Context, logInput) ([]logLine, error) {
 				continue
 			}
 			level := logLevel{l.Level}
-			rows = append(rows, logLine{l.At, level.String(), level, l.Service, l.Message, l.Status, l.Error, l.Attributes})
+			rows = append(rows, LogLine{l.At, level.String(), level, l.Service, l.Message, l.Status, l.Error, l.Attributes})
 		}
 		return rows, nil
 	}
