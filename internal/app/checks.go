@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -82,15 +82,11 @@ func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	return append(append(findings, a.alerts.Findings()...), a.reloadFindings()...)
 }
 
-// comparable returns the settings that a server and a command beside it must have in common. A server's port 0 is the
-// port that it got. Secrets that this process made up for itself are left out.
+// comparable returns the settings that a server and a command beside it must have in common. Addresses are left out: a
+// command does not listen, and guides set them for the server alone. So are secrets that this process made up for itself.
 func (a *App) comparable() map[string]string {
 	all := conf.Plain(a.current().sections())
-	for _, l := range a.cfg.listeners() {
-		if at, open := a.addresses[l.Name]; open && listen.PortOf(l.Address) == "0" {
-			all[l.Setting] = strconv.Quote(at)
-		}
-	}
+	maps.DeleteFunc(all, func(setting, _ string) bool { return strings.HasSuffix(setting, "listen") })
 	for setting := range a.unsaved {
 		delete(all, setting)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,6 +50,21 @@ func Migrate(t *testing.T, data string, vars ...string) {
 	if r := Run(t, Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
+}
+
+// UsedData makes a data folder as a server leaves it that did not get to its databases. Without one, holdfast migrate
+// makes no SQLite files.
+func UsedData(t *testing.T, data string) string {
+	t.Helper()
+	err := os.MkdirAll(data, 0o700)
+	if err == nil {
+		const saved = "[server]\nmaster_secret = \"a master secret that has over 32 characters\"\nadmin_token = \"a token\"\n"
+		err = os.WriteFile(filepath.Join(data, "secrets.toml"), []byte(saved), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // announced matches the addresses that serve prints. A public URL precedes the listen address.

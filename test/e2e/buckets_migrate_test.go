@@ -12,7 +12,7 @@ import (
 // generates the secret that encrypts the key.
 func TestBucketsMigrate(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
+	data := binary.UsedData(t, t.TempDir())
 	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"}
 	env := binary.Environ(append(vars, "HOLDFAST_DATA="+data)...)
 	if r := binary.Run(t, env, "migrate"); r.Status != 0 {

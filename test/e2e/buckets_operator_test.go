@@ -126,7 +126,7 @@ func TestBucketsFirstStart(t *testing.T) {
 	line := regexp.MustCompile(`AWS_ACCESS_KEY_ID=(\S+) AWS_SECRET_ACCESS_KEY=(\S+) AWS_DEFAULT_REGION=us-east-1 aws --endpoint-url (\S+) s3 mb s3://photos`)
 	s = binary.LaunchProgram(t, program, data, vars...)
 	s.Await("/readyz", http.StatusOK)
-	link := s.AwaitOutput(`(?s)^Holdfast \S+ on http.*msg="server is ready".*\n\n  http://\S+/console/sign-in\?link=\w+\n`)
+	link := s.AwaitOutput(`(?s)^Holdfast [^\n]+ on http.*msg="server is ready".*\n\n  http://\S+/console/sign-in\?link=\w+\n`)
 	if link == nil {
 		t.Fatalf("the first line is not the name and address, or the link does not follow the last line of the start: %s", s.Output)
 	}

@@ -32,7 +32,7 @@ func files(t *testing.T, dir string) (names []string) {
 func TestDryRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	temporary := t.TempDir()
-	source, old := t.TempDir(), testdb.MariaDBDatabase(t)
+	source, old := binary.UsedData(t, t.TempDir()), testdb.MariaDBDatabase(t)
 	testdb.MariaDBScript(t, old, testdb.MozillaMySQL)
 	if status, _, errs := runWith(t, temporary, []string{"HOLDFAST_DATA=" + source}, "migrate"); status != 0 {
 		t.Fatal(errs)

@@ -200,7 +200,7 @@ func TestBeginOnFullDisk(t *testing.T) {
 	rounds := min(int(harness.Number(t, "FAULT_ROUNDS", 8)), most)
 	for round := range rounds {
 		leave := round * most / rounds
-		data := filepath.Join(d.Dir, "data")
+		data := binary.UsedData(t, filepath.Join(d.Dir, "data"))
 		env := binary.Environ("HOLDFAST_DATA=" + data)
 		d.Fill(leave)
 		for range 2 {

@@ -104,7 +104,7 @@ func TestMigrateAtOnce(t *testing.T) {
 		least int
 	}{
 		{inPostgres(t, url), len(all)},
-		{binary.Environ("HOLDFAST_DATA=" + testdb.SQLite(t)), 2},
+		{binary.Environ("HOLDFAST_DATA=" + binary.UsedData(t, testdb.SQLite(t))), 2},
 	} {
 		var (
 			runs sync.WaitGroup

@@ -48,10 +48,27 @@ func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 // sum matches a member that may be missing when a response is repeated.
 var sum = regexp.MustCompile(`"sum":[^,}]*`)
 
-// repeatExt repeats an operation, which must get the first response again, and sends another operation with the same
-// idempotency key.
+// number matches the beginning of a number in a body.
+var number = regexp.MustCompile(`":[0-9]`)
+
+// another returns a valid request that differs from c in the first number of the body, or else in the record.
+func another(c ext.Call) ext.Call {
+	if at := number.FindStringIndex(c.Body); at != nil {
+		c.Body = c.Body[:at[1]-1] + "1" + c.Body[at[1]-1:]
+	} else {
+		c.Path += "x"
+	}
+	return c
+}
+
+// repeatExt repeats an operation in another spelling, which must get the first response again, and sends another operation
+// with the same idempotency key.
 func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operation, first binary.Answer) error {
-	again, answered := askExt(h, l, h.ServerOf(w.N), w.Install, d.Call)
+	respelled := d.Call
+	if respelled.Body != "" {
+		respelled.Body += " "
+	}
+	again, answered := askExt(h, l, h.ServerOf(w.N), w.Install, respelled)
 	switch {
 	case !answered:
 	case d.Rejected != nil:
@@ -60,9 +77,7 @@ func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operat
 		sum.ReplaceAllString(again.Body, "") != sum.ReplaceAllString(first.Body, ""):
 		return fmt.Errorf("%s: first response %d %s, second response %d %s", d, first.Status, first.Body, again.Status, again.Body)
 	default:
-		other := d.Call
-		other.Body += " "
-		if a, answered := askExt(h, l, h.ServerOf(w.N), w.Install, other); answered {
+		if a, answered := askExt(h, l, h.ServerOf(w.N), w.Install, another(d.Call)); answered {
 			return (&ext.Rejection{Status: http.StatusUnprocessableEntity, Code: "IDEMPOTENCY_KEY_REUSED"}).Check(a)
 		}
 	}
