@@ -233,8 +233,8 @@ func TestDevicesGuide(t *testing.T) {
 	if out, err := certificates.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	plain := binary.Start(t, filepath.Join(folder, "plain"))
-	encrypted := binary.Start(t, filepath.Join(folder, "encrypted"),
+	plain := binary.Start(t, t.TempDir())
+	encrypted := binary.Start(t, t.TempDir(),
 		"HOLDFAST_SERVER__TLS_CERT_FILE="+filepath.Join(folder, "cert.pem"), "HOLDFAST_SERVER__TLS_KEY_FILE="+filepath.Join(folder, "key.pem"))
 	var commands []typed
 	for _, block := range blocks(text, "console") {
