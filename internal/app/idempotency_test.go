@@ -118,6 +118,7 @@ func TestSameRequestOfAKey(t *testing.T) {
 	names, all := keyedRequests(userToken)
 	w.wantKeyed(all)
 	var minted struct{ HandoffID, Token string }
+	keys := map[string]http.Header{}
 	for i, name := range names {
 		r := all[name]
 		if name == consumeRoute {
@@ -131,6 +132,7 @@ func TestSameRequestOfAKey(t *testing.T) {
 			method = http.MethodPost
 		}
 		key := http.Header{"Idempotency-Key": {"same-" + string(rune('a'+i))}}
+		keys[name] = key
 		send := func(path, body string, more http.Header) *httptest.ResponseRecorder {
 			return w.sendKeyed(&route{listener: r.listener, method: method, path: path, body: body, media: jsonMedia}, key, more)
 		}
@@ -152,6 +154,26 @@ func TestSameRequestOfAKey(t *testing.T) {
 		if text := strings.ToLower(strings.ReplaceAll(other.Body.String(), "_", "-")); strconv.Itoa(other.Code) != status || !strings.Contains(text, `"`+code+`"`) {
 			t.Errorf("%s with another request: %d %s", name, other.Code, other.Body)
 		}
+	}
+	w.revokeInstall()
+	for _, name := range names {
+		r := all[name]
+		if !strings.Contains(r.path, someInstall) {
+			continue // guest/httpapi.TestRepeatedGrants ends what guests' answers grant
+		}
+		a := w.sendKeyed(&route{listener: r.listener, method: http.MethodPost, path: r.path, body: r.body, media: jsonMedia}, keys[name])
+		if a.Code < http.StatusBadRequest || a.Header().Get("Idempotency-Replayed") != "" {
+			t.Errorf("%s repeated after the install lost its access: %d %s", name, a.Code, a.Body)
+		}
+	}
+}
+
+// revokeInstall ends all access to someInstall.
+func (w *conditionWalk) revokeInstall() {
+	w.t.Helper()
+	a := w.sendKeyed(&route{listener: service.Admin, method: http.MethodPost, path: "/ext/installs/" + someTenant + "/" + someInstall + "/revoke", body: "{}", media: jsonMedia})
+	if a.Code != http.StatusOK {
+		w.t.Fatalf("revoke: %d %s", a.Code, a.Body)
 	}
 }
 
