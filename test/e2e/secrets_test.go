@@ -79,9 +79,7 @@ type written struct {
 func newWritten(t *testing.T, data string, vars []string) *written {
 	t.Helper()
 	w := &written{data: data, vars: append(vars, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), path: filepath.Join(data, "secrets.toml")}
-	if out := binary.Run(t, binary.Environ(append(w.vars, "HOLDFAST_DATA="+data)...), "migrate"); out.Status != 0 {
-		t.Fatalf("migrate: %s%s", out.Stdout, out.Stderr)
-	}
+	binary.Migrate(t, data, w.vars...)
 	if _, err := os.Stat(w.path); err == nil {
 		t.Error("migrate created secrets")
 	}
