@@ -143,7 +143,7 @@ func TestManual(t *testing.T) {
 	script := filepath.Join(tree(t), "completions/holdfast.bash")
 	output(t, "bash", "-n", script)
 	completed := output(t, "bash", "-c", `. "$1"; PATH=$2:$PATH
-		_init_completion() { words=(holdfast se) cword=1 cur=se prev=holdfast; }
+		COMP_LINE="holdfast se" COMP_POINT=11 COMP_WORDS=(holdfast se) COMP_CWORD=1
 		compopt() { :; }
 		__start_holdfast; printf "%s\n" "${COMPREPLY[@]}"`, "bash", script, tree(t))
 	if !strings.Contains(completed, "serve") {
