@@ -19,7 +19,7 @@ import (
 )
 
 // commands are the README's commands after `make run`.
-const commands = `TENANT=5a1e0f6c-93d7-4c2b-8f64-0b7d21c9e3a8 INSTALL=c7b0d2e4-6f18-4a59-9d03-1e5f8a2b4c6d
+const commands = `TENANT=5a1e0f6c-93d7-4c2b-8f64-0b7d21c9e3a8 INSTALL=0f9e1c52-7d34-4b86-a1f0-3c5d8e2b7a41
 TOKEN=$(bin/holdfast ext tokens create --tenant $TENANT --install $INSTALL --namespace settings=rw)
 RECORDS=http://127.0.0.1:8000/ext/v1/installs/$INSTALL/namespaces/settings/records
 curl -s -X PUT -H "Authorization: Bearer $TOKEN" --json '{"value": {"dark": true}}' $RECORDS/theme
