@@ -434,10 +434,15 @@ func (a *App) address(address string) string {
 	if public := a.publicURL(); public != "" {
 		return public
 	}
+	return a.scheme() + "://" + withMachineName(address)
+}
+
+// withMachineName replaces an unspecified host, e.g. in [::]:8000, with this machine's name.
+func withMachineName(address string) string {
 	if name, err := os.Hostname(); err == nil {
-		address = listen.WithHostName(address, name)
+		return listen.WithHostName(address, name)
 	}
-	return a.scheme() + "://" + address
+	return address
 }
 
 func (a *App) scheme() string { return a.cfg.Server.scheme() }

@@ -26,7 +26,9 @@ func Check(ctx context.Context, cfg *Config, data string, o check.Options, on ..
 	o.Open = func(ctx context.Context, name string, noSecrets bool) (*check.Opened, error) {
 		return openForCheck(ctx, cfg.Only(name), data, noSecrets)
 	}
-	return check.Run(ctx, cfg.checked(data, on), o)
+	s := cfg.checked(data, on)
+	s.Settings = cfg.comparable()
+	return check.Run(ctx, s, o)
 }
 
 // checked describes the configured server to package check.
@@ -82,11 +84,32 @@ func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	return append(append(findings, a.alerts.Findings()...), a.reloadFindings()...)
 }
 
-// comparable returns the settings that a server and a command beside it must have in common. Addresses are left out: a
-// command does not listen, and guides set them for the server alone. So are secrets that this process made up for itself.
-func (a *App) comparable() map[string]string {
-	all := conf.Plain(a.current().sections())
+// comparable returns the settings that a server and a command beside it must have in common, as texts by path. Addresses are
+// left out: a command does not listen, and guides set them for the server alone. So are generated secrets that are not
+// set: the secrets file has them, or their service is off.
+func (c *Config) comparable() map[string]string {
+	all := conf.Plain(c.sections())
 	maps.DeleteFunc(all, func(setting, _ string) bool { return strings.HasSuffix(setting, "listen") })
+	secret := func(setting, value string) {
+		if value == "" {
+			delete(all, setting)
+		}
+	}
+	secret(secrets.Master, c.Server.MasterSecret.Reveal())
+	secret(secrets.Admin, c.Server.AdminToken.Reveal())
+	for _, s := range c.Services {
+		for _, own := range s.Secrets {
+			if own.Setting != nil {
+				secret(s.Name+"."+own.Name, *own.Setting)
+			}
+		}
+	}
+	return all
+}
+
+// comparable is Config.comparable without the secrets that this process made up for itself.
+func (a *App) comparable() map[string]string {
+	all := a.current().comparable()
 	for setting := range a.unsaved {
 		delete(all, setting)
 	}
@@ -119,7 +142,7 @@ func (a *App) CompareWithRunning(ctx context.Context) string {
 		case id.Data != a.instance.Data:
 			return fmt.Sprintf("the server on %s (%s) uses the data folder %s, but this command uses %s; %s", l.Address, l.Setting, id.Data, a.instance.Data, engine.Elsewhere)
 		case len(id.Differ) > 0:
-			return fmt.Sprintf("the running server has other values than this command for %s: give the command the same configuration, or reload or restart the server", service.FirstNames(id.Differ))
+			return fmt.Sprintf("the running server has other values than this command for %s: give the command the configuration file and variables of the server (holdfast status names its file), or reload or restart the server", service.FirstNames(id.Differ))
 		}
 		return ""
 	}

@@ -132,9 +132,11 @@ func (a *App) state(ctx context.Context) ServerState {
 	}
 	for _, l := range a.cfg.listeners() {
 		at, open := a.addresses[l.Name]
-		switch {
-		case !open:
+		if !open {
 			continue
+		}
+		at = withMachineName(at)
+		switch {
 		case l.Name == service.Admin:
 			at = a.cfg.Server.AdminURL(at)
 		case l.Name == service.Redirect:

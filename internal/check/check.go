@@ -87,6 +87,8 @@ type Server struct {
 	Master     string   // master secret as configured; "": in the secrets file
 	OldMasters []string // former master secrets that are still accepted
 
+	Settings map[string]string // values by path, also secrets, to compare with a server that runs already; nil: not compared
+
 	AdminListen string // "": no admin listener
 	AdminToken  string // as configured; "": in the secrets file
 	ViewerToken string // "": none

@@ -21,6 +21,7 @@ func (c *check) listeners(ctx context.Context) (findings []service.Finding) {
 	// All stay open until the end, as in a server, because two may be equal.
 	var open []net.Listener
 	by := map[string]string{} // setting by bound address
+	var differ []string       // settings with other values in the running server
 	for _, l := range c.Listeners {
 		if l.Address == "" {
 			continue
@@ -43,8 +44,11 @@ func (c *check) listeners(ctx context.Context) (findings []service.Finding) {
 		}
 		// A running service may have a permission that this user does not have.
 		if busy || errors.Is(err, syscall.EACCES) {
-			if used := inUse(ctx, l, own, c.TLSCert != "" || c.Domain != ""); busy || used.State == service.OK {
+			if used, id := inUse(ctx, l, own, c.TLSCert != "" || c.Domain != ""); busy || used.State == service.OK {
 				f = used
+				if f.State == service.OK {
+					differ = id.Differ
+				}
 			}
 		}
 		c.running = c.running || f.State == service.OK
@@ -52,6 +56,12 @@ func (c *check) listeners(ctx context.Context) (findings []service.Finding) {
 	}
 	for _, ln := range open {
 		_ = ln.Close()
+	}
+	if len(differ) > 0 {
+		findings = append(findings, service.Finding{
+			State: service.Warning, What: "running server", Says: "it has other values than this check for " + service.FirstNames(differ),
+			Fix: "give the command the configuration file and variables of the server (holdfast status names its file), or reload or restart the server",
+		})
 	}
 	return append(findings, c.holder()...)
 }
@@ -91,6 +101,9 @@ func (c *check) instance() *listen.Instance {
 	if err != nil {
 		return &listen.Instance{}
 	}
+	if c.Settings != nil {
+		i.Settings = func() map[string]string { return c.Settings }
+	}
 	return i
 }
 
@@ -118,15 +131,15 @@ func sharedWith(ctx context.Context, address string, by map[string]string) strin
 	return ""
 }
 
-// inUse explains an address in use.
-func inUse(ctx context.Context, l service.Listener, own *listen.Instance, tls bool) service.Finding {
+// inUse explains an address in use, and returns the identity of the server that uses it, if that is known.
+func inUse(ctx context.Context, l service.Listener, own *listen.Instance, tls bool) (service.Finding, listen.Identity) {
 	f := listen.Refused(l, syscall.EADDRINUSE)
 	id, err := own.Ask(ctx, l.Address, tls && l.Name != service.Admin)
 	switch {
 	case errors.Is(err, listen.ErrOtherSecrets):
 		f.Says = l.Address + " is in use by a Holdfast server with different secrets (probably another data folder), or by a proxy in front of it"
+		f.Fix = "to check that server, name its data folder with --data; otherwise " + f.Fix
 	case err != nil:
-		return f
 	case id.Data != own.Data:
 		f.Says = fmt.Sprintf("%s is in use by another Holdfast server with the same master secret and the data folder %s", l.Address, id.Data)
 		f.Fix = "stop it, or choose another port"
@@ -137,5 +150,5 @@ func inUse(ctx context.Context, l service.Listener, own *listen.Instance, tls bo
 		f.State, f.Fix = service.OK, ""
 		f.Says = l.Address + " is in use by this server itself, which is running (its secret and data folder match)"
 	}
-	return f
+	return f, id
 }

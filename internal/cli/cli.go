@@ -71,6 +71,9 @@ func Run(ctx context.Context, env Env) int {
 		c.services = app.Services(env.Engines...)
 	}
 	root := c.root()
+	if len(env.Args) > 0 && env.Args[0] == cobra.ShellCompRequestCmd {
+		unquoteFlags(root)
+	}
 	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"holdfast/internal/app/service"
 )
@@ -48,6 +49,17 @@ func (c *command) completion() *cobra.Command {
 			}
 			return service.Usagef("unknown shell %q: expected %s", args[0], strings.Join(shells, ", "))
 		},
+	}
+}
+
+// unquoteFlags removes the quotes from the placeholders in the flags' texts, e.g. `FILE`. Help needs the quotes, but shells
+// show the texts as they are.
+func unquoteFlags(cmd *cobra.Command) {
+	unquote := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
+	cmd.PersistentFlags().VisitAll(unquote)
+	cmd.Flags().VisitAll(unquote)
+	for _, sub := range cmd.Commands() {
+		unquoteFlags(sub)
 	}
 }
 

@@ -243,8 +243,9 @@ func (c *command) effective() *cobra.Command {
 		Use:   "effective",
 		Short: "Print every setting with its value and its source",
 		Long: "Print every setting with the value that a server started now would use, and the value's source: a file and\n" +
-			"line, a variable, a flag, or default. Secrets are hidden. Another source is the setting that a default\n" +
-			"follows from, or the file with generated secrets. A running server may use other values: holdfast status.",
+			"line, a variable, a flag, or default. Secrets are hidden. For some defaults, the source is the\n" +
+			"setting that determines them; for generated secrets, it is their file. A running server may use other values,\n" +
+			"which the console shows.",
 		Example: "  holdfast config effective\n" +
 			"  holdfast config effective --config /etc/holdfast/holdfast.toml --json",
 		Args: service.Args(),

@@ -253,6 +253,12 @@ func TestListsOfAnotherConfiguration(t *testing.T) {
 	if lists < 25 {
 		t.Errorf("only %d lists", lists)
 	}
+	if _, out, _ := execute(t.Context(), environ, []string{"check"}); !strings.Contains(out, "is in use by this server itself") || strings.Contains(out, "running server") {
+		t.Errorf("check with the same configuration:\n%s", out)
+	}
+	if _, out, _ := execute(t.Context(), append(slices.Clone(environ), "HOLDFAST_LOG__ACCESS=false"), []string{"check"}); !strings.Contains(out, "it has other values than this check for log.access") {
+		t.Errorf("check with another configuration does not say so:\n%s", out)
+	}
 }
 
 // TestRequiredFlagsAreInUse keeps typedFor right: a required flag is in the usage line.
@@ -264,5 +270,20 @@ func TestRequiredFlagsAreInUse(t *testing.T) {
 				t.Errorf("%s does not show the required flag --%s", cmd.UseLine(), f.Name)
 			}
 		})
+	}
+}
+
+// TestCompletedFlagsAreUnquoted completes each command's flags: the texts contain no quotes around placeholders.
+func TestCompletedFlagsAreUnquoted(t *testing.T) {
+	t.Parallel()
+	all := leaves()
+	if len(all) == 0 {
+		t.Fatal("no commands")
+	}
+	for _, cmd := range all {
+		words := slices.Concat([]string{cobra.ShellCompRequestCmd}, strings.Fields(cmd.CommandPath())[1:], []string{"--"})
+		if _, out, errs := execute(t.Context(), nil, words); strings.Contains(out, "`") || !strings.Contains(out, "--config\tread the configuration from FILE") {
+			t.Errorf("%v: %s%s", words, out, errs)
+		}
 	}
 }

@@ -14,7 +14,7 @@ func (s *Buckets) bucketOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Access: operate.ForViewers, Path: "buckets", Doc: "List an account's buckets with their usage and quotas", Title: "Buckets", Empty: "There are no buckets.",
-			Group: "Show an account's buckets", Opens: "objects",
+			Group: "Create, list, change and delete buckets", Opens: "objects",
 		}, on(s, s.listBuckets)),
 		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "buckets/show", Doc: "Show a bucket with its usage, quotas, access and CORS rules", Title: "Settings for bucket"}, on(s, s.showBucket)),
 		operate.NewChange(operate.About{

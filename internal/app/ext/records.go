@@ -2,6 +2,7 @@ package ext
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -228,7 +229,11 @@ func (s *Extensions) putTask(in putRecordInput, file io.Reader) (t ext.Task, err
 	limits := s.opened.Limits()
 	t.Kind = ext.PutTask
 	if t.Value, err = canonjson.Parse(text, limits.Value); err != nil {
-		return t, errcode.Newf(errcode.Invalid, "value: %v", err)
+		reason := "value: " + err.Error()
+		if !json.Valid(text) { // not a limit
+			reason += `: expected e.g. "text", 12 or {"dark": true}`
+		}
+		return t, errcode.New(errcode.Invalid, reason)
 	}
 	if in.Metadata != "" {
 		if t.Metadata, err = ext.ParseMetadata([]byte(in.Metadata), limits.Metadata); err != nil {

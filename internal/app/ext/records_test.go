@@ -35,7 +35,7 @@ func TestRecordOperations(t *testing.T) {
 		t.Error(text)
 	}
 	a.send(404, http.MethodGet, records+"/missing/get", "")
-	contains(put(422, "k", "", `{`), "value: ")
+	contains(put(422, "k", "", `text`), "value: is not valid JSON: expected e.g. ")
 	contains(put(422, "k", "", ``), "value: ")
 	contains(put(422, "k", "?metadata=%5B%5D", `1`), "metadata")
 	contains(put(422, "k", "?ttl=1s", `1`), "must be from 1m to 30d")

@@ -50,7 +50,7 @@ func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	if s.cfg.Hot == hotMemory {
 		f := service.Finding{State: service.OK, What: whatHot, Says: "in the process's memory, and in the database"}
 		if strings.HasPrefix(s.cfg.DatabaseURL, "postgres") {
-			f.State, f.Says = service.Warning, "in each process's memory: a restart loses guests' preferences, attributes and lists, and several processes lose them from one request to the next"
+			f.State, f.Says = service.Warning, "in each process's memory: a restart loses guests' preferences, attributes, searches and recently viewed items, and several processes lose them from one request to the next"
 			f.Fix = "set guest.hot to a Redis URL"
 		}
 		return []service.Finding{f}
@@ -64,7 +64,7 @@ func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	if err != nil {
 		return []service.Finding{{
 			State: service.Wrong, What: whatHot, Says: db.Where() + ": " + err.Error(),
-			Fix: "start Redis, or correct guest.hot; until then guests lose preferences and lists, and each process limits rates by itself",
+			Fix: "start Redis, or correct guest.hot; until then guests lose preferences, attributes, searches and recently viewed items, and each process limits rates by itself",
 		}}
 	}
 	var findings []service.Finding

@@ -127,7 +127,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		Doc: "separating the hot state in Redis, because it may be newer than the database",
 		Run: func(ctx context.Context, _ service.Restored) error { return newEpoch(ctx, db.Rows(nil)) },
 	}, {
-		Doc: "forgetting guests' preferences, attributes and lists, because guests may have cleared them since",
+		Doc: "forgetting guests' preferences, attributes, searches and recently viewed items, because guests may have cleared them since",
 		Run: func(ctx context.Context, _ service.Restored) error { return forgetHot(ctx, st) },
 	}}
 	h := &httpapi.Handler{

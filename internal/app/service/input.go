@@ -10,9 +10,13 @@ import (
 	"strings"
 )
 
-// OpenInput opens a command's FILE argument; "-" is standard input. size is 0 if unknown.
+// OpenInput opens a command's FILE argument; "-" is standard input. size is 0 if unknown. On a terminal, it says that the
+// command waits for input.
 func (s *Shell) OpenInput(name string) (in io.ReadCloser, size int64, err error) {
 	if name == "-" {
+		if s.CanAsk() {
+			fmt.Fprintln(s.Stderr, "reading from the terminal: end the input with Ctrl-D, or stop with Ctrl-C and name a file")
+		}
 		return io.NopCloser(s.Stdin), 0, nil
 	}
 	f, err := os.Open(name)
