@@ -19,6 +19,8 @@ var typed = map[string]string{
 	"buckets buckets/create bucket":            "it is new",
 	"buckets nodes/add node":                   "it is new",
 	"extstorage installs/set install":          "it is new",
+	"extstorage records/put key":               "it may be new",
+	"buckets objects/put object":               "it may be new",
 	"tokenserver nodes/add node":               "it is new",
 	"guest tenants/suspend tenant":             "the list has only tenants that are suspended already",
 	"guest tokens/create tenant":               "the list has only suspended tenants",

@@ -212,7 +212,7 @@ func serviceEffect(defaults *Config, path string) (e effect) {
 	switch {
 	case e.was == "true" || e.was == "false":
 		e.is = strconv.FormatBool(e.was == "false")
-	case path == "syncstorage.limits.max_post_bytes":
+	case path == "syncstorage.limits.max_record_payload_bytes": // no greater than max_post_bytes
 		e.is = strconv.FormatInt(n-1, 10)
 	case notInteger == nil:
 		e.is = strconv.FormatInt(n+1, 10)

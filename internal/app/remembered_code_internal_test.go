@@ -17,6 +17,8 @@ import (
 
 // notRemembered lists places that look like a remembered failure, with the reason why none is shown later.
 var notRemembered = map[string]string{
+	"app.ServerState.ReloadRefused":               "an answer of the API",
+	"app.ServiceState.Reason":                     "an answer of the API",
 	"app/buckets.drainOutput.Reasons":             "the result of a command",
 	"buckets/blobs/filedriver.syncBatch.err":      "ends with the writes that share a sync",
 	"buckets/maintenance.Drained.Reasons":         "the result of a job",

@@ -426,6 +426,7 @@ func (w *chargedWalk) sync() (all []route) {
 	add(http.MethodDelete, "/1.5/1/storage", "", 0)
 	add(http.MethodDelete, "/1.5/1", "", 0)
 	add(http.MethodGet, "/1.0/sync/1.5", "", 0)
+	add(http.MethodGet, "/.well-known/fxa-client-configuration", "", 0)
 	add(http.MethodPost, "/1.0/webhooks/fxa/events", strings.Repeat("x", 100_000), 0)
 	for _, path := range []string{"/", "/__version__", "/__heartbeat__", "/__lbheartbeat__", "/robots.txt", "/unknown"} {
 		add(http.MethodGet, path, "", 0)

@@ -190,13 +190,13 @@ func (in putRecordInput) Check() error {
 	return nil
 }
 
-// recordChange is the written or deleted record.
+// recordChange is the written record.
 type recordChange struct {
 	Tenant    string `json:"tenant" subject:"tenant"`
 	Install   string `json:"install" subject:"install"`
 	Namespace string `json:"namespace" subject:"namespace" example:"settings"`
 	Key       string `json:"key" subject:"key" example:"theme"`
-	Revision  int64  `json:"revision,omitempty" least:"1" doc:"missing: the record was deleted"`
+	Revision  int64  `json:"revision,omitempty" least:"1"`
 
 	notice string
 }
@@ -278,11 +278,28 @@ type deleteRecordInput struct {
 	revisionInput
 }
 
+// deletedRecord is the deleted record, with the copies that still have its value.
+type deletedRecord struct {
+	Tenant    string `json:"tenant" subject:"tenant"`
+	Install   string `json:"install" subject:"install"`
+	Namespace string `json:"namespace" subject:"namespace" example:"settings"`
+	Key       string `json:"key" subject:"key" example:"theme"`
+	service.Deleted
+}
+
+// Notice implements operate.Changed.
+func (d deletedRecord) Notice() string { return "deleted " + d.Key + d.Retained.Notice() }
+
 // removeRecord returns errcode.NotFound for a missing record.
-func (s *Extensions) removeRecord(ctx context.Context, in deleteRecordInput) (c recordChange, err error) {
+func (s *Extensions) removeRecord(ctx context.Context, in deleteRecordInput) (d deletedRecord, err error) {
 	t := ext.Task{Kind: ext.DeleteTask}
 	if t.Precondition, err = in.precondition(); err != nil {
-		return c, err
+		return d, err
 	}
-	return s.change(ctx, in.recordInput, t, "deleted")
+	if _, err := s.change(ctx, in.recordInput, t, "deleted"); err != nil {
+		return d, err
+	}
+	d = deletedRecord{Tenant: in.Tenant, Install: in.Install, Namespace: in.Namespace, Key: in.Key}
+	d.Deleted, err = s.deps.Deleted(time.Time{}, Name)
+	return d, err
 }
