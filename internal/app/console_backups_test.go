@@ -101,11 +101,13 @@ func TestConsoleOffersWhatIsSet(t *testing.T) {
 		t.Errorf("%d pages, %d buttons", len(pages), pressed)
 	}
 	for page, lines := range map[string][]string{
-		"backup": {"Set backup.url to a folder", "[backup]", "schedule = ", "docs/backup.md"}, "restore-points": {"Set replica.url to a folder", "[replica]", "docs/backup.md"},
-		"alerts": {"Set alerts.url to a webhook", "[alerts]", "docs/monitoring.md"},
+		"backup": {"/guide/backup", "Set backup.url to a folder", "[backup]", "schedule = "}, "restore-points": {"/guide/backup", "Set replica.url to a folder", "[replica]"},
+		"alerts": {"/guide/monitoring", "Set alerts.url to a webhook", "[alerts]"},
 	} {
 		b.open(page)
-		b.shows(lines...)
+		if b.shows(lines[1:]...); !strings.Contains(b.raw, `href="`+lines[0]) {
+			t.Errorf("%s does not link to %s", page, lines[0])
+		}
 		b.hides("Back up now", "Send a test")
 	}
 }

@@ -193,7 +193,7 @@ func (b *browser) consoleReadOnly() {
 	b.open("")
 	b.shows("read-only, by an operator")
 	b.open("extstorage/records/create?namespace=settings&install=" + someInstall + "&tenant=" + someTenant)
-	b.try(http.StatusServiceUnavailable, "The service is read-only", "Create", "key", "k", "value", `"typed"`)
+	b.try(http.StatusServiceUnavailable, "Extstorage is read-only, by an operator", "Create", "key", "k", "value", `"typed"`)
 	b.shows(`"typed"`)
 	b.open("read-only")
 	b.submit("Accept writes: service extstorage")

@@ -98,7 +98,7 @@ func consoleAccounts(b *browser, environ []string) {
 	b.shows("The quota is set", "500.0 MiB (a quota of its own)")
 	b.consoleLabel(largeAccount)
 	b.submit("Deny")
-	b.shows("Account "+largeAccount+" may not sign in.", "Accessdeny")
+	b.shows("Account "+largeAccount+" (", ") may not sign in.", "Accessdeny")
 	if b.form("Deny") != nil {
 		b.t.Error("an account that is denied can be denied")
 	}
