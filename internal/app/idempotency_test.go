@@ -159,7 +159,7 @@ func TestSameRequestOfAKey(t *testing.T) {
 	for _, name := range names {
 		r := all[name]
 		if !strings.Contains(r.path, someInstall) {
-			continue // guest/httpapi.TestRepeatedGrants ends what guests' answers grant
+			continue // guest/httpapi.TestRepeatedGrants ends the grants of guests' answers
 		}
 		a := w.sendKeyed(&route{listener: r.listener, method: http.MethodPost, path: r.path, body: r.body, media: jsonMedia}, keys[name])
 		if a.Code < http.StatusBadRequest || a.Header().Get("Idempotency-Replayed") != "" {

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/cli"
 )
 
-// TestObjectsAndRecordsByCommand runs the commands beside a running server, which serves what they stored, and shows its
+// TestObjectsAndRecordsByCommand runs the commands beside a running server, which serves the stored values, and shows its
 // changes.
 func TestObjectsAndRecordsByCommand(t *testing.T) {
 	t.Parallel()

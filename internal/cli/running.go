@@ -115,7 +115,7 @@ func (r *running) call(ctx context.Context, method, path string, to any) error {
 	return json.Unmarshal(answer, to)
 }
 
-// status prints what a running server says about itself.
+// status prints a running server's own description.
 func (c *command) status() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

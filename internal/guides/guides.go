@@ -23,7 +23,7 @@ import (
 // Prefix begins the paths of guides on the admin listener. Prefix itself is the list of guides.
 const Prefix = service.GuidePrefix
 
-// Memory is what a request needs at most, in bytes: the longest guide, its syntax tree and its page.
+// Memory is the most that a request needs, in bytes: the longest guide, its syntax tree and its page.
 const Memory = 4 << 20
 
 // index is the file with the list of guides.

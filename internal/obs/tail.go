@@ -31,7 +31,7 @@ type Tail struct {
 	to io.Writer
 
 	mu      sync.Mutex
-	all     ring // what was written
+	all     ring // all lines
 	refused ring // see Refused
 }
 

@@ -14,7 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// serverState is what holdfast status --json prints.
+// serverState is the output of holdfast status --json.
 type serverState struct {
 	Ready                        bool
 	Process                      int
