@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,14 +12,18 @@ import (
 
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
-	"holdfast/internal/operate"
 )
 
 // log prints the log lines that a running server keeps in memory. Its flags are the inputs of the operation log, which
 // the server runs, because a log is not in a database.
 func (c *command) log() *cobra.Command {
 	all := overview.Operations(c.operated)
-	o := &all[slices.IndexFunc(all, func(o operate.Operation) bool { return o.Path == "log" })]
+	o := &all[0]
+	for i := range all {
+		if all[i].Path == "log" {
+			o = &all[i]
+		}
+	}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "log",

@@ -43,7 +43,7 @@ var noData = map[string]string{
 
 // onlyReads lists the commands that a read-only file system lets do their work, with the words that they print.
 var onlyReads = map[string]string{
-	"reload": "no Holdfast server answers on", "status": "no Holdfast server answers on",
+	"log": "no Holdfast server answers on", "reload": "no Holdfast server answers on", "status": "no Holdfast server answers on",
 	"backup list": "contains no backup", "backup verify": "contains no holdfast-replica.json", "restore": "is not empty: name a new folder",
 }
 
