@@ -142,7 +142,7 @@ func (a *App) CompareWithRunning(ctx context.Context) string {
 		case id.Data != a.instance.Data:
 			return fmt.Sprintf("the server on %s (%s) uses the data folder %s, but this command uses %s; %s", l.Address, l.Setting, id.Data, a.instance.Data, engine.Elsewhere)
 		case len(id.Differ) > 0:
-			return fmt.Sprintf("the running server has other values than this command for %s: give the command the configuration file and variables of the server (holdfast status names its file), or reload or restart the server", service.FirstNames(id.Differ))
+			return fmt.Sprintf("the running server has other values than this command for %s: %s", service.FirstNames(id.Differ), check.FixOtherSettings)
 		}
 		return ""
 	}

@@ -49,7 +49,7 @@ func (a *App) newConsole() (c *console.Console, err error) {
 		if s.Console != nil {
 			section.Console = *s.Console
 		}
-		section.Pages = explainedPages(pages.Pages(section.Pages, s.operations), a.explainReadOnly(s.Name))
+		section.Pages = pages.Pages(explainedPages(section.Pages, a.explainReadOnly(s.Name)), s.operations)
 		section.Choose = pages.Choose(section.Choose, s.operations)
 		c.Sections = append(c.Sections, section)
 	}

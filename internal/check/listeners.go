@@ -15,6 +15,9 @@ import (
 	"holdfast/internal/secrets"
 )
 
+// FixOtherSettings is the advice for a command whose settings differ from those of the running server.
+const FixOtherSettings = "give the command the configuration file and variables of the server (holdfast status names its file), or reload or restart the server"
+
 // listeners tries to listen on each address, or finds out who does.
 func (c *check) listeners(ctx context.Context) (findings []service.Finding) {
 	own := c.instance()
@@ -60,7 +63,7 @@ func (c *check) listeners(ctx context.Context) (findings []service.Finding) {
 	if len(differ) > 0 {
 		findings = append(findings, service.Finding{
 			State: service.Warning, What: "running server", Says: "it has other values than this check for " + service.FirstNames(differ),
-			Fix: "give the command the configuration file and variables of the server (holdfast status names its file), or reload or restart the server",
+			Fix: FixOtherSettings,
 		})
 	}
 	return append(findings, c.holder()...)

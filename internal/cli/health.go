@@ -101,4 +101,5 @@ func messageOf(status int, text []byte) string {
 // maxAnswer is the maximum size of an answer of the admin listener, in bytes.
 const maxAnswer = 1 << 20
 
+// readAnswer reads at most maxAnswer bytes.
 func readAnswer(from io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(from, maxAnswer)) }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,13 +19,7 @@ import (
 // log prints the log lines that a running server keeps in memory. Its flags are the inputs of the operation log, which
 // the server runs, because a log is not in a database.
 func (c *command) log() *cobra.Command {
-	all := overview.Operations(c.operated)
-	o := &all[0]
-	for i := range all {
-		if all[i].Path == "log" {
-			o = &all[i]
-		}
-	}
+	o := overview.LogOperation(c.operated)
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "log",
@@ -60,38 +56,33 @@ func (c *command) log() *cobra.Command {
 		if err := r.call(ctx, http.MethodGet, "/log?"+query.Encode(), &got); err != nil {
 			return err
 		}
-		return c.printLog(got.Lines, asJSON)
+		if !asJSON {
+			return c.printLog(got.Lines)
+		}
+		for i := range got.Lines {
+			if err := c.shell().PrintLine(&got.Lines[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return cmd
 }
 
-// printLog prints lines, the latest first. An error without a message of its own is the message.
-func (c *command) printLog(lines []overview.LogLine, asJSON bool) error {
-	sh := c.shell()
-	w := sh.Table()
-	if !asJSON {
-		if err := w.Row("TIME (UTC)", "LEVEL", "SERVICE", "STATUS", "MESSAGE", "DETAILS"); err != nil {
-			return err
-		}
+// printLog prints a table, the latest line first.
+func (c *command) printLog(lines []overview.LogLine) error {
+	w := c.shell().Table()
+	if err := w.Row("TIME (UTC)", "LEVEL", "SERVICE", "STATUS", "MESSAGE", "DETAILS"); err != nil {
+		return err
 	}
 	for i := range lines {
 		l := &lines[i]
-		if asJSON {
-			if err := sh.PrintLine(l); err != nil {
-				return err
-			}
-			continue
-		}
-		status := any("-")
+		status := "-"
 		if l.Status != 0 {
-			status = l.Status
-		}
-		of := l.Service
-		if of == "" {
-			of = "server"
+			status = strconv.Itoa(l.Status)
 		}
 		details := strings.TrimSpace(l.Error + " " + l.Attributes)
-		if err := w.Row(l.At.UTC().Format(time.DateTime), l.Level, of, status, l.Message, details); err != nil {
+		if err := w.Row(l.At.UTC().Format(time.DateTime), l.Level, cmp.Or(l.Service, "server"), status, l.Message, details); err != nil {
 			return err
 		}
 	}

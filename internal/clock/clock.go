@@ -2,6 +2,7 @@
 package clock
 
 import (
+	"fmt"
 	"sync"
 	"time"
 )
@@ -11,6 +12,15 @@ type Clock func() time.Time
 
 // System is the Clock of the machine: pass it without calling it.
 func System() time.Time { return time.Now() }
+
+// Offset describes for the log how far a client's clock is off. ahead is negative if the clock is behind.
+func Offset(ahead time.Duration) string {
+	direction := "ahead"
+	if ahead < 0 {
+		direction = "behind"
+	}
+	return fmt.Sprintf("the client's clock is %s %s", ahead.Abs().Round(time.Second), direction)
+}
 
 // Manual is a clock that only Set and Advance change. It is safe for concurrent use.
 type Manual struct {

@@ -186,6 +186,7 @@ const (
 	lacksDependent = "lacks a member that another member requires"
 )
 
+// lack says that the object at f.at lacks the member.
 func (f *failure) lack(name string) { f.missing = optional.Some(name) }
 
 // each returns the failure for each member, changed by its name.

@@ -55,6 +55,7 @@ func (t *Tail) Refused() io.Writer { return refusedOutput{t} }
 
 type refusedOutput struct{ *Tail }
 
+// Write keeps one line. It never fails.
 func (o refusedOutput) Write(line []byte) (int, error) {
 	o.keep(&o.refused, line)
 	return len(line), nil

@@ -197,17 +197,10 @@ type recordChange struct {
 	Namespace string `json:"namespace" subject:"namespace" example:"settings"`
 	Key       string `json:"key" subject:"key" example:"theme"`
 	Revision  int64  `json:"revision,omitempty" least:"1"`
-
-	notice string
 }
 
 // Notice implements operate.Changed.
-func (c recordChange) Notice() string { return c.notice }
-
-// changeOf returns the result before the change.
-func changeOf(in recordInput) recordChange {
-	return recordChange{Tenant: in.Tenant, Install: in.Install, Namespace: in.Namespace, Key: in.Key}
-}
+func (c recordChange) Notice() string { return fmt.Sprintf("wrote %s: revision %d", c.Key, c.Revision) }
 
 // putRecord writes as the operator, with full access.
 func (s *Extensions) putRecord(ctx context.Context, in putRecordInput, file operate.Body, _ operate.Progress) (c recordChange, err error) {
@@ -216,7 +209,11 @@ func (s *Extensions) putRecord(ctx context.Context, in putRecordInput, file oper
 		if err != nil {
 			return recordChange{}, err
 		}
-		return s.change(ctx, in.recordInput, t, "wrote")
+		revision, err := s.runTask(ctx, in.recordInput, t)
+		if err != nil {
+			return recordChange{}, err
+		}
+		return recordChange{in.Tenant, in.Install, in.Namespace, in.Key, int64(revision)}, nil
 	})(ctx, in)
 }
 
@@ -247,29 +244,25 @@ func (s *Extensions) putTask(in putRecordInput, file io.Reader) (t ext.Task, err
 	return t, err
 }
 
-// change runs a task on the record. did is a verb for the notice.
-func (s *Extensions) change(ctx context.Context, in recordInput, t ext.Task, did string) (c recordChange, err error) {
+// runTask runs a task on the record, and returns the record's new revision. It returns errcode.NotFound for a deletion
+// without a record.
+func (s *Extensions) runTask(ctx context.Context, in recordInput, t ext.Task) (ext.Revision, error) {
 	p, key, err := in.ref()
 	if err != nil {
-		return c, err
+		return 0, err
 	}
 	t.Namespace, t.Key = p.Namespace, key
 	done, err := s.opened.Do(ctx, p.request(ctx), t)
 	if mismatch, ok := errors.AsType[*ext.MismatchError](err); ok {
-		return c, errcode.New(errcode.Conflict, in.Key+": "+mismatch.Error())
+		return 0, errcode.New(errcode.Conflict, in.Key+": "+mismatch.Error())
 	}
 	if err != nil {
-		return c, explained(err)
+		return 0, explained(err)
 	}
 	if t.Kind == ext.DeleteTask && !done.Existed {
-		return c, errcode.New(errcode.NotFound, in.Key+": "+errcode.Message(ext.ErrNoRecord))
+		return 0, errcode.New(errcode.NotFound, in.Key+": "+errcode.Message(ext.ErrNoRecord))
 	}
-	c = changeOf(in)
-	c.Revision, c.notice = int64(done.Revision), did+" "+in.Key
-	if c.Revision > 0 {
-		c.notice += fmt.Sprintf(": revision %d", c.Revision)
-	}
-	return c, nil
+	return done.Revision, nil
 }
 
 // deleteRecordInput may make the deletion depend on the revision.
@@ -296,7 +289,7 @@ func (s *Extensions) removeRecord(ctx context.Context, in deleteRecordInput) (d 
 	if t.Precondition, err = in.precondition(); err != nil {
 		return d, err
 	}
-	if _, err := s.change(ctx, in.recordInput, t, "deleted"); err != nil {
+	if _, err := s.runTask(ctx, in.recordInput, t); err != nil {
 		return d, err
 	}
 	d = deletedRecord{Tenant: in.Tenant, Install: in.Install, Namespace: in.Namespace, Key: in.Key}

@@ -16,15 +16,15 @@ import (
 
 const logLive = 2 * time.Second // between page refreshes
 
-// logOperations lists the log lines in memory.
-func logOperations(o *Operated) []operate.Operation {
-	return []operate.Operation{operate.NewList(operate.About{
+// LogOperation lists the log lines in memory.
+func LogOperation(o *Operated) operate.Operation {
+	return operate.NewList(operate.About{
 		Access: operate.ForViewers, Path: "log", Doc: "List the newest log lines, the latest first", Rows: "lines", Group: "Read the server log",
 		Title: "Log", Empty: "No line in memory matches this level, service, status and text.", ServerOnly: true, Live: logLive,
 		Text: fmt.Sprintf("The newest log lines, kept in memory: at most %d, or %s, without console requests. The complete log is in the journal, or wherever standard error goes. "+
 			"The last %d requests with status 401 or 403 are kept, too; with log.access, all requests are logged.",
 			obs.TailLines, service.FormatBytes(obs.TailBytes), obs.TailRefused),
-	}, listLog(o))}
+	}, listLog(o))
 }
 
 type logInput struct {
@@ -88,7 +88,7 @@ type LogLine struct {
 	Attributes string    `json:"attributes,omitempty" title:"Details" doc:"as logged; lines over 8 KiB are cut"`
 }
 
-// listLog filters the lines in memory, newest first. "server" as the service means lines without a service.
+// listLog returns the operation's function. It filters the lines in memory, newest first. "server" as the service means lines without a service.
 func listLog(o *Operated) func(context.Context, logInput) ([]LogLine, error) {
 	return func(_ context.Context, in logInput) (rows []LogLine, err error) {
 		if o.Log == nil {

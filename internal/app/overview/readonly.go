@@ -35,7 +35,7 @@ type Operated struct {
 // Operations returns the server's own operations. Their routes, pages and commands have no service name.
 func Operations(o *Operated) []operate.Operation {
 	return operate.InBackground(slices.Concat(
-		readOnlyOperations(&o.ReadOnly), copyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(o), databaseOperations(&o.Backups), sweepOperations(&o.Sweeps), logOperations(o), changeOperations(o), settingOperations(o),
+		readOnlyOperations(&o.ReadOnly), copyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(o), databaseOperations(&o.Backups), sweepOperations(&o.Sweeps), []operate.Operation{LogOperation(o)}, changeOperations(o), settingOperations(o),
 	))
 }
 

@@ -119,6 +119,7 @@ type accessOutput struct {
 	notice string
 }
 
+// Notice implements operate.Changed.
 func (a accessOutput) Notice() string { return fmt.Sprintf(a.notice, withLabel(a.Account, a.Label)) }
 
 // setAccess returns the function that allows or denies. It also deletes the account's refused sign-ins.
@@ -168,5 +169,7 @@ func changeAccess(ctx context.Context, open *tokenserver.Service, id string, rul
 	if err := open.SetAccess(ctx, account, rule); err != nil {
 		return out, err
 	}
-	return out, labelled(ctx, open, []*accessOutput{&out}, func(a **accessOutput) (string, *string) { return (*a).Account, &(*a).Label })
+	labels, err := open.LabelsOf(ctx, []string{out.Account})
+	out.Label = labels[out.Account].Text
+	return out, err
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"holdfast/internal/clock"
 )
 
 // Request is the part of a request that every signature covers.
@@ -36,12 +38,8 @@ func (h Header) Verify(key string, r Request, now time.Time, skew time.Duration)
 	if subtle.ConstantTimeCompare(want[:], []byte(h.MAC)) != 1 {
 		return ErrMAC
 	}
-	if late := now.Sub(time.Unix(h.TS, 0)); late.Abs() > skew {
-		direction := "behind"
-		if late < 0 {
-			direction = "ahead"
-		}
-		return fmt.Errorf("%w: the client's clock is %s %s", ErrSkew, late.Abs().Round(time.Second), direction)
+	if ahead := time.Unix(h.TS, 0).Sub(now); ahead.Abs() > skew {
+		return fmt.Errorf("%w: %s", ErrSkew, clock.Offset(ahead))
 	}
 	return nil
 }

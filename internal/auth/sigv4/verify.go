@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -152,25 +153,16 @@ func (v *Verifier) checkTime(c claim) error {
 	now := v.now().UTC()
 	switch ahead := c.time.Sub(now); {
 	case c.presigned && ahead > MaxSkew:
-		return &Error{Kind: NotYetValid, Message: "the presigned URL is not valid yet", Cause: offset(ahead), RequestTime: c.time, ServerTime: now}
+		return &Error{Kind: NotYetValid, Message: "the presigned URL is not valid yet", Cause: errors.New(clock.Offset(ahead)), RequestTime: c.time, ServerTime: now}
 	case c.presigned && -ahead > c.expires:
 		return &Error{Kind: Expired, Message: "the presigned URL has expired", Cause: expiredAt(c.time.Add(c.expires)), Expires: c.time.Add(c.expires), Lifetime: c.expires, ServerTime: now}
 	case !c.presigned && ahead.Abs() > MaxSkew:
 		return &Error{
 			Kind: TimeTooSkewed, Message: "the request's time differs by more than 15 minutes from the server's: set both clocks",
-			Cause: offset(ahead), RequestTime: c.time, ServerTime: now,
+			Cause: errors.New(clock.Offset(ahead)), RequestTime: c.time, ServerTime: now,
 		}
 	}
 	return nil
-}
-
-// offset describes the error of a client's clock, for the log.
-func offset(ahead time.Duration) error {
-	direction := "ahead"
-	if ahead < 0 {
-		direction = "behind"
-	}
-	return fmt.Errorf("the client's clock is %s %s", ahead.Abs().Round(time.Second), direction)
 }
 
 // expiredAt is the cause of Expired, for the log.
