@@ -88,7 +88,12 @@ func newOperator(t *testing.T, data string, environ ...string) operator {
 	return operator{t: t, environ: append(environ, "HOLDFAST_DATA="+data), records: x.Opened(), pages: x.Pages()}
 }
 
-var othersOff = []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false"}
+// othersOff turns the other services off. The ports are those of a server that may run anywhere, so that commands do not ask for
+// one at the usual addresses.
+var othersOff = []string{
+	"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
+	"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0",
+}
 
 func (p *operator) types(args ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
