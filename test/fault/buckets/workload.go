@@ -111,12 +111,22 @@ func (b *Workload) client(h *harness.Harness, s *binary.Server) *buckets.Client 
 	return c.(*buckets.Client)
 }
 
+// unavailable matches the errors that have status 503.
+var unavailable = regexp.MustCompile(`<Error><Code>(ServiceUnavailable|SlowDown)<`)
+
 func (b *Workload) send(h *harness.Harness, s *binary.Server, method, target, body string, headers ...string) (binary.Answer, error) {
 	send := b.client(h, s).Send
 	if h.Leaps {
 		send = b.client(h, s).SendAgain
 	}
-	return send(h.T.Context(), method, target, body, headers...)
+	a, err := send(h.T.Context(), method, target, body, headers...)
+	// A request that waits for long is answered with 200 and spaces, then with its error, which SDKs look for. The
+	// header Retry-After cannot follow.
+	if method != http.MethodGet && a.Status == http.StatusOK && unavailable.MatchString(a.Body) {
+		a.Status = http.StatusServiceUnavailable
+		a.Header.Set("Retry-After", "1")
+	}
+	return a, err
 }
 
 func (b *Workload) want(h *harness.Harness, status int, method, target, body string, headers ...string) binary.Answer {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"holdfast/internal/workload/ext"
@@ -51,9 +52,15 @@ var sum = regexp.MustCompile(`"sum":[^,}]*`)
 // number matches the beginning of a number in a body.
 var number = regexp.MustCompile(`":[0-9]`)
 
-// another returns a valid request that differs from c in the first number of the body, or else in the record.
+// longest is the longest lifetime that a record may have. Writers choose no other.
+const longest = `"ttlSeconds":2592000`
+
+// another returns a valid request that differs from c in a lifetime, in the first number of the body, or else in the
+// record.
 func another(c ext.Call) ext.Call {
-	if at := number.FindStringIndex(c.Body); at != nil {
+	if strings.Contains(c.Body, longest) {
+		c.Body = strings.Replace(c.Body, longest, strings.TrimSuffix(longest, "0"), 1)
+	} else if at := number.FindStringIndex(c.Body); at != nil {
 		c.Body = c.Body[:at[1]-1] + "1" + c.Body[at[1]-1:]
 	} else {
 		c.Path += "x"
