@@ -52,7 +52,7 @@ func TestRefusedRequestsInTheLog(t *testing.T) {
 	send(http.StatusUnauthorized, bearer)
 	send(http.StatusUnauthorized, webtest.Request(t, main, http.MethodGet, "/1.0/sync/1.5", nil))
 	for status, reasons := range map[string][]string{
-		"403": {"the access key is limited to the buckets photos; the rights read", "the signature does not match", "the bucket does not exist, and the client may not know that"},
+		"403": {"the access key is limited to the buckets photos; the rights read", "the signature does not match", "the request is not signed, and this name finds no public or shared bucket: sign the request, or make the bucket public"},
 		"401": {"malformed token", "no Authorization header"}, "4xx": {"malformed token", "the signature does not match"},
 	} {
 		b.open("log?status=" + status)

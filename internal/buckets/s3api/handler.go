@@ -307,11 +307,25 @@ func (x *request) resolve() error {
 	err := x.withSlot(x.findBucket)
 	switch {
 	case errors.Is(err, buckets.ErrNoBucket) && !(x.isOwner() && x.permits(inBucket)):
-		return errAccessDenied.because("the bucket does not exist, and the client may not know that")
+		return errAccessDenied.because(x.whyMissing())
 	case err != nil:
 		return err
 	}
 	return x.authorize()
+}
+
+// whyMissing explains to the operator why findBucket found no bucket for a client that may not know which buckets exist.
+// An account may well have a private bucket with the plain name: only its own requests find it.
+func (x *request) whyMissing() string {
+	switch {
+	case x.route.account != "":
+		return "the path names an account or a bucket that does not exist"
+	case x.signed == nil:
+		return "the request is not signed, and this name finds no public or shared bucket: sign the request, or make the bucket public"
+	case x.isOwner() && !x.permits(inBucket):
+		return "the account has no bucket with this name, and the access key is limited to " + x.limits.Words()
+	}
+	return "the account has no bucket with this name, and the name finds no public or shared bucket of another account"
 }
 
 // unlessMissing returns the error for a missing bucket instead of err, because clients create a missing bucket and retry.
