@@ -27,7 +27,7 @@ import { HoldfastError, createClient } from "@holdfast/ext-storage";
  * @property {"same"} [tokens] the token function always returns the same token
  * @property {number} [least] seconds before the second request
  * @property {number} most number of failed requests, or of failed calls of the token function
- * @property {number} [late] seconds after the outage until the next change arrives
+ * @property {number} [late] seconds after the outage until the next change arrives, at most; a pause is at most twice as long as all before it, and 30 s
  * @property {string} [error] code of the error that the caller gets
  */
 
