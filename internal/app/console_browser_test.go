@@ -91,10 +91,15 @@ func (e *element) String() string {
 	return strings.TrimSpace(b.String())
 }
 
-// parsePage requires that all elements are closed.
+// parsePage requires that all elements are closed. HTML allows characters that XML refuses.
 func parsePage(t *testing.T, text string) *element {
 	t.Helper()
-	d := xml.NewDecoder(strings.NewReader(text))
+	d := xml.NewDecoder(strings.NewReader(strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\ufffe' || r == '\uffff' {
+			return '\ufffd'
+		}
+		return r
+	}, text)))
 	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
 	root := &element{}
 	for open := []*element{root}; ; {
@@ -274,7 +279,7 @@ func (b *browser) sendFiles(f *element, sent url.Values, files ...string) (statu
 	b.t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
-	for name, values := range sent {
+	for name, values := range asSent(sent) {
 		if name == "files" {
 			continue
 		}
@@ -348,6 +353,8 @@ func (b *browser) fill(f *element, values ...string) url.Values {
 			}
 		case e.attrs["type"] == "checkbox" && !checked:
 			value = ""
+		case e.attrs["type"] == "text":
+			value = strings.NewReplacer("\r", "", "\n", "").Replace(value) // as browsers do
 		}
 		sent.Set(name, value)
 	}
@@ -360,9 +367,22 @@ func (b *browser) fill(f *element, values ...string) url.Values {
 	return sent
 }
 
+// asSent returns a form's values as browsers send them: each line break is CR LF.
+func asSent(form url.Values) url.Values {
+	sent := url.Values{}
+	for name, values := range form {
+		for _, v := range values {
+			v = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(v)
+			sent.Add(name, strings.ReplaceAll(v, "\n", "\r\n"))
+		}
+	}
+	return sent
+}
+
 func (b *browser) post(f *element, sent url.Values) (status int) {
 	b.t.Helper()
 	to := b.base + f.attrs["action"]
+	sent = asSent(sent)
 	if f.attrs["method"] == "get" {
 		return b.send(http.MethodGet, to+"?"+sent.Encode(), nil)
 	}

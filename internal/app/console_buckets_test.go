@@ -266,8 +266,15 @@ func (b *browser) chosen(action string, keys []string, values ...string) int {
 
 func (b *browser) names() (all []string) {
 	for _, e := range b.page.all("input") {
-		if e.attrs["name"] == "key" {
+		switch e.attrs["name"] {
+		case "key":
 			all = append(all, e.attrs["value"])
+		case "*key":
+			name, err := url.QueryUnescape(e.attrs["value"])
+			if err != nil {
+				b.t.Error(err)
+			}
+			all = append(all, name)
 		}
 	}
 	return all

@@ -25,7 +25,7 @@ func (r *renderer) bulk(b *service.Bulk) string {
 	r.open("input", "type", "hidden", "name", "csrf", "value", r.x.session.csrf)
 	r.open("input", "type", "hidden", "name", "return-to", "value", r.values.Encode())
 	for _, name := range slices.Sorted(maps.Keys(b.Keep)) {
-		r.open("input", "type", "hidden", "name", name, "value", b.Keep[name])
+		r.exactInput("hidden", name, b.Keep[name])
 	}
 	for i := range forms {
 		r.asked = ask(&service.Form{Keep: b.Keep})
@@ -72,7 +72,7 @@ func (r *renderer) choice(b *service.Bulk, row int, form string) {
 		checked = "yes"
 	}
 	r.open("td", "role", "cell", "class", "choice")
-	r.open("input", "type", "checkbox", "name", "key", "value", b.Keys[row], "form", form, "aria-label", "Select "+b.Names[row], "checked?", checked)
+	r.exactInput("checkbox", "key", b.Keys[row], "form", form, "aria-label", "Select "+b.Names[row], "checked?", checked)
 	r.close("td")
 }
 

@@ -302,6 +302,9 @@ func (x *exchange) page(path string) error {
 		return x.suggest()
 	}
 	r := &service.PageRequest{Values: x.r.URL.Query()}
+	if err := restoreExact(r.Values); err != nil {
+		return err
+	}
 	if page.Send != nil {
 		return x.sendFile(page, r)
 	}

@@ -22,7 +22,7 @@ func (r *renderer) search(t *service.Search) {
 	r.open("form", "method", "get", "action", r.x.link(r.section, r.at.Path), "class", "search", "role", "search", "aria-label", "Search this list")
 	for _, name := range append(slices.Clone(t.Keep), "sort", "reverse") {
 		if v := r.values.Get(name); v != "" {
-			r.open("input", "type", "hidden", "name", name, "value", v)
+			r.exactInput("hidden", name, v)
 		}
 	}
 	r.asked = asked{r.kept(t.Keep), nil, anyChoice}

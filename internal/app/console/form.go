@@ -47,7 +47,7 @@ func (x *exchange) readForm(limit int64) error {
 			x.r.PostForm[name][i] = strings.ReplaceAll(v, "\r\n", "\n")
 		}
 	}
-	return nil
+	return restoreExact(x.r.PostForm)
 }
 
 // readPost reads a signed-in operator's form and checks its CSRF token.
@@ -108,6 +108,9 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 			return errForm
 		}
 		r.Values.Set(part.FormName(), string(text))
+	}
+	if err := restoreExact(r.Values); err != nil {
+		return err
 	}
 	if !rate.Same(r.Values.Get("csrf"), x.session.csrf) {
 		return errCSRF

@@ -431,11 +431,11 @@ func (r *renderer) form(f *service.Form) {
 		r.open("input", "type", "hidden", "name", "return-page", "value", r.at.Path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Keep)) {
-		r.open("input", "type", "hidden", "name", name, "value", f.Keep[name])
+		r.exactInput("hidden", name, f.Keep[name])
 	}
 	r.fields(f, typed, to)
 	if f.Confirm != "" {
-		r.open("input", "type", "hidden", "name", "confirm-with", "value", f.Confirm)
+		r.exactInput("hidden", "confirm-with", f.Confirm)
 		r.field(&service.Field{Name: "confirm", Label: "Type " + f.Confirm + " to confirm"}, nil)
 	}
 	r.buttons(f, action != nil, trial, to)

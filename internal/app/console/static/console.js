@@ -122,7 +122,7 @@ if (state) {
 // Selectable table rows: a checkbox in the head selects all, and the bar shows the number of selected rows.
 for (const head of document.querySelectorAll("th[data-all]")) {
   const form = document.getElementById(head.dataset.all);
-  const boxes = [...document.querySelectorAll(`input[name=key][form="${head.dataset.all}"]`)];
+  const boxes = [...document.querySelectorAll(`.choice input[form="${head.dataset.all}"]`)];
   const all = document.createElement("input");
   all.type = "checkbox";
   all.setAttribute("aria-label", "Select all rows of this page");
