@@ -169,7 +169,7 @@ func former(t testing.TB, migrations opened.Migrations) opened.Migrations {
 
 type writer struct {
 	service string
-	call    string
+	call    string // PL/pgSQL function of a write, without its version
 	write   func(ctx context.Context, n int) error
 	count   func() (int64, error)
 	written atomic.Int64
@@ -184,7 +184,7 @@ func writersOf(t testing.TB, url string) (all []*writer) {
 	for i := range 4 {
 		tenant := ext.TenantID(fmt.Sprintf("a0000000-0000-4000-8000-%012d", i))
 		all = append(all, &writer{
-			service: "extstorage", call: "ext_apply_v1",
+			service: "extstorage", call: "ext_apply",
 			write: func(ctx context.Context, n int) error {
 				_, err := exts.Apply(ctx, ext.Owner{Tenant: tenant, Install: "b0000000-0000-4000-8000-000000000001"}, ext.Write{
 					Now: now, Quota: quota, Ops: []ext.Op{{Namespace: "a", Key: ext.Key(fmt.Sprint(n)), Value: "1", Metadata: canonjson.EmptyObject}},
@@ -207,7 +207,7 @@ func writersOf(t testing.TB, url string) (all []*writer) {
 			t.Fatal(err)
 		}
 		all = append(all, &writer{
-			service: "buckets", call: "bucket_put_v3",
+			service: "buckets", call: "bucket_put",
 			write: func(ctx context.Context, n int) error {
 				o := buckets.Object{Name: fmt.Sprint(n), Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 1, MD5: make([]byte, 16), Inline: []byte{1}}}
 				_, err := objects.Put(ctx, owner, bucket, buckets.Put{Object: o, Now: 1_700_000_000_000})
@@ -220,7 +220,7 @@ func writersOf(t testing.TB, url string) (all []*writer) {
 		})
 		user := ss.Owner{UID: int64(1 + i)}
 		all = append(all, &writer{
-			service: "syncstorage", call: "sync_put_v1",
+			service: "syncstorage", call: "sync_put",
 			write: func(ctx context.Context, n int) error {
 				w := ss.Write{Collection: "bookmarks", Now: 1_700_000_000_000, MaxNames: 10}
 				_, err := sync.Put(ctx, user, w, ss.Update{ID: fmt.Sprint(n), Payload: ss.Some([]byte("x"))})
@@ -283,7 +283,7 @@ func wantDelegated(t *testing.T, watch *testdb.CitusWatch, all []*writer) {
 			continue
 		}
 		w.written.Add(1)
-		if sent := watch.Sent(); len(sent) != 1 || !strings.Contains(sent[0], "."+w.call+"(") {
+		if sent := watch.Sent(); len(sent) != 1 || !strings.Contains(sent[0], "."+w.call+"_v") {
 			t.Errorf("%s: the messages of a write are\n%s", w.service, strings.Join(sent, "\n"))
 		}
 	}
