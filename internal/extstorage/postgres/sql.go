@@ -52,7 +52,7 @@ var (
 	sqlDueTokens = pgdb.Statement{Name: "ext.sweep_due_tokens", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, token_id FROM ext_storage_revoked_tokens
 		WHERE expires_at <= $1::timestamptz ORDER BY expires_at LIMIT $2::bigint`}
-	sqlSweep         = pgdb.NewNamed(pgdb.Statement{Name: "ext.sweep", Key: 1, SQL: `SELECT ext_sweep_v1(...)`}, sweeping.args)
+	sqlSweep         = pgdb.NewNamed(pgdb.Statement{Name: "ext.sweep", Key: 1, SQL: `SELECT ext_sweep_v2(...)`}, sweeping.args)
 	sqlDueTombstones = pgdb.Statement{Name: "ext.sweep_due_tombstones", Wide: true, SQL: `
 		SELECT i.tenant_id::text, i.extension_install_id::text, 0::bigint, '' FROM ext_storage_installs i
 		WHERE i.kept_until <= $1::timestamptz
