@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -17,11 +18,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// needSchedstat skips a test on systems where bench cannot measure CPU time.
-func needSchedstat(t *testing.T) {
+// needLinux skips a test on systems where bench cannot measure CPU time and memory.
+func needLinux(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
-		t.Skipf("bench reads CPU times from Linux's schedstat: %v", err)
+	if runtime.GOOS != "linux" {
+		t.Skip("bench reads CPU times and memory from Linux")
 	}
 }
 
@@ -33,7 +34,7 @@ var tiny = size{
 // measured runs the load generator with tiny sizes, and returns its output.
 func measured(t *testing.T, args ...string) string {
 	t.Helper()
-	needSchedstat(t)
+	needLinux(t)
 	o, err := parse(append([]string{"-binary", binary.Path(), "-engines", "sqlite", "-window", "20ms", "-runs", "1", "-connections", "1,2"}, args...))
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +221,7 @@ const comparedRow = `( \| [1-9][\d.]*){2} \| \*\*[\d.]+\*\*( \| \d+\.\d\d ms){4}
 // TestCompare compares a binary with itself, and with itself as a peer whose processes are known or not.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	needSchedstat(t)
+	needLinux(t)
 	testdb.SQLite(t)
 	const known, unknown = comparedRow + ` \| [1-9][\d.]* \| [1-9][\d.]* \| \*\*[\d.]+\*\* \| – \| – \| – \| \d+ MB \| \d+ MB \|$`, comparedRow + ` \| [1-9][\d.]* \| – \| – \| – \| – \| – \| \d+ MB \| – \|$`
 	check := func(text, row string) {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -124,16 +123,10 @@ func (o *options) peers() (all []peer) {
 		all = append(all, peer{part: "pocketbase", name: "PocketBase", of: "ext", on: p.on, also: p.starts})
 	}
 	if o.minIO != "" { // syncs its writes
-		all = append(all, peer{part: "minio", name: "MinIO", of: "buckets", on: o.onS3(func(listen, dir string) *exec.Cmd {
-			cmd := exec.Command(o.minIO, "server", "--quiet", "--address", listen, dir)
-			cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+s3PeerKey, "MINIO_ROOT_PASSWORD="+s3PeerKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
-			return cmd
-		})})
+		all = append(all, peer{part: "minio", name: "MinIO", of: "buckets", on: o.onS3(o.minIO, "server", "--quiet", "--address", "LISTEN", "DIR")})
 	}
 	if o.versityGW != "" { // does not sync its writes
-		all = append(all, peer{part: "versitygw", name: "versitygw", of: "buckets", on: o.onS3(func(listen, dir string) *exec.Cmd {
-			return exec.Command(o.versityGW, "--port", listen, "--access", s3PeerKey, "--secret", s3PeerKey, "--keep-alive", "posix", dir)
-		})})
+		all = append(all, peer{part: "versitygw", name: "versitygw", of: "buckets", on: o.onS3(o.versityGW, "--port", "LISTEN", "--access", s3PeerKey, "--secret", s3PeerKey, "--keep-alive", "posix", "DIR")})
 	}
 	if o.against != "" {
 		all = nil
@@ -148,28 +141,38 @@ func (o *options) peers() (all []peer) {
 
 const s3PeerKey = "benchbench"
 
-// onS3 returns a side that runs another S3 server. command gets the address to listen on, and an empty folder.
-func (o *options) onS3(command func(listen, dir string) *exec.Cmd) onSide {
+// onS3 returns a side that runs another S3 server. Among args, LISTEN stands for its address, and DIR for an empty folder.
+func (o *options) onS3(program string, args ...string) onSide {
 	return func(ctx context.Context, _ string, fn func(*server) error) error {
 		w := newBuckets(o.size)
-		s, err := newServer(w, &engine{name: "peer"})
-		if err != nil {
-			return err
-		}
 		w.retries, w.key = 100, func(s *server) (string, sigv4test.Signer, error) {
 			return s.listen, workload.Key(s3PeerKey, s3PeerKey), nil
 		}
-		owner, err := w.owner(s, 1)
-		if err == nil {
-			err = s.run(ctx, command(s.listen, s.data()), func() error {
+		return onPeer(w, func(s *server) error {
+			owner, err := w.owner(s, 1)
+			if err != nil {
+				return err
+			}
+			s.env = append(os.Environ(), "MINIO_ROOT_USER="+s3PeerKey, "MINIO_ROOT_PASSWORD="+s3PeerKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
+			ready := func() error {
 				return with(ctx, owner, func(c *caller) error { return c.do(ctx, http.MethodGet, "/", nil) })
-			})
-		}
-		if err == nil {
-			err = fn(s)
-		}
-		return errors.Join(err, s.remove())
+			}
+			filled := each(args, strings.NewReplacer("LISTEN", s.listen, "DIR", s.data()).Replace)
+			if err := s.run(ctx, ready, program, filled...); err != nil {
+				return err
+			}
+			return fn(s)
+		})
 	}
+}
+
+// onPeer makes a folder and an address for another server, which fn starts.
+func onPeer(of service, fn func(*server) error) error {
+	s, err := newServer(of, &engine{name: "peer"})
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(s), s.remove())
 }
 
 // checkPeer checks the flags for a running Sync server.

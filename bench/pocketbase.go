@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,14 +27,12 @@ const (
 
 // on is an onSide; PocketBase has only its own SQLite.
 func (p *pocketBase) on(ctx context.Context, _ string, fn func(*server) error) error {
-	s, err := newServer(p, &engine{name: "peer"})
-	if err != nil {
-		return err
-	}
-	if err = p.create(ctx, s); err == nil {
-		err = fn(s)
-	}
-	return errors.Join(err, s.remove())
+	return onPeer(p, func(s *server) error {
+		if err := p.create(ctx, s); err != nil {
+			return err
+		}
+		return fn(s)
+	})
 }
 
 // create starts PocketBase in an empty folder, and creates the collection as its administrator.
@@ -57,9 +54,8 @@ func (p *pocketBase) create(ctx context.Context, s *server) (err error) {
 }
 
 func (p *pocketBase) start(ctx context.Context, s *server) error {
-	return s.run(ctx, exec.Command(p.binary, "serve", "--http", s.listen, "--dir", s.data()), func() error {
-		return p.call(ctx, s, http.MethodGet, "/api/health", nil, nil)
-	})
+	ready := func() error { return p.call(ctx, s, http.MethodGet, "/api/health", nil, nil) }
+	return s.run(ctx, ready, p.binary, "serve", "--http", s.listen, "--dir", s.data())
 }
 
 // starts adds a sentence about starts and idle memory to the comparison.

@@ -32,11 +32,13 @@ type server struct {
 	admin   string
 	buckets string // address
 	token   string
-	env     []string
-	cmd     *exec.Cmd
-	ended   chan struct{}
-	next    int   // the next owner's number
-	theirs  []int // processes that were started elsewhere
+	env     []string  // of its process and commands
+	cmd     *exec.Cmd // of the running process; nil if none of ours runs
+	// interrupt asks the process to end, and ended is closed when it did.
+	interrupt context.CancelFunc
+	ended     chan struct{}
+	next      int   // the next owner's number
+	theirs    []int // processes that were started elsewhere
 }
 
 // onServer starts a server for the time that fn runs. settings are environment variables that override the defaults.
@@ -90,27 +92,31 @@ func (s *server) pid() int                { return s.cmd.Process.Pid }
 
 // start starts Holdfast, and waits until it is ready. Only one process of the server runs at a time.
 func (s *server) start(ctx context.Context) error {
-	cmd := exec.Command(s.binary, "serve", "--migrate")
-	cmd.Env = s.env
-	return s.run(ctx, cmd, func() error {
+	ready := func() error {
 		_, err := s.ask(ctx, "/readyz")
 		return err
-	})
+	}
+	return s.run(ctx, ready, s.binary, "serve", "--migrate")
 }
 
-// run starts a command, and waits until it is ready.
-func (s *server) run(ctx context.Context, cmd *exec.Cmd, ready func() error) error {
+// run starts a program, and waits until it is ready. A program that does not end within 30 s of stop is killed.
+func (s *server) run(ctx context.Context, ready func() error, program string, args ...string) error {
 	log, err := os.OpenFile(s.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
+	until, interrupt := context.WithCancel(ctx)
+	cmd := exec.CommandContext(until, program, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, log, log
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
 	if err := cmd.Start(); err != nil {
+		interrupt()
 		return err
 	}
 	ended := make(chan struct{})
-	s.cmd, s.ended = cmd, ended
+	s.cmd, s.interrupt, s.ended = cmd, interrupt, ended
 	go func() {
 		_ = cmd.Wait()
 		close(ended)
@@ -170,19 +176,13 @@ func (s *server) command(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(output.String()), nil
 }
 
-// stop waits until the process ended, and kills it after 30 s.
+// stop ends the process as its service manager would, and waits for it.
 func (s *server) stop() {
-	if s.cmd == nil {
-		return
-	}
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-s.ended:
-	case <-time.After(30 * time.Second):
-		_ = s.cmd.Process.Kill()
+	if s.cmd != nil {
+		s.interrupt()
 		<-s.ended
+		s.cmd = nil
 	}
-	s.cmd = nil
 }
 
 // remove stops the server, and deletes its folder.
@@ -245,20 +245,18 @@ func (s *server) peak() (sum int64, err error) {
 	return sum, nil
 }
 
-// spent is the CPU time of the server and of its engine.
-type spent struct{ server, engine worked }
-
-// spent returns the CPU time since the processes started.
-func (s *server) spent() (spent, error) {
-	own, err := cpu(s.pids()...)
-	theirs, other := s.engine.cpu()
-	return spent{own, theirs}, errors.Join(err, other)
+// worked returns the CPU time of the server and of its engine since their processes started.
+func (s *server) worked() (server, engine worked, err error) {
+	if server, err = cpu(s.pids()...); err == nil {
+		engine, err = s.engine.cpu()
+	}
+	return server, engine, err
 }
 
 // measured drives callers, and adds the CPU time that the server and its engine spent until settle returned; settle
 // may be nil.
 func (s *server) measured(ctx context.Context, callers int, more while, step step, settle func(context.Context, *server) error) (phase, error) {
-	before, err := s.spent()
+	server, engine, err := s.worked()
 	if err != nil {
 		return phase{}, err
 	}
@@ -269,8 +267,8 @@ func (s *server) measured(ctx context.Context, callers int, more while, step ste
 	if err != nil {
 		return p, err
 	}
-	after, err := s.spent()
-	p.cpu, p.engine = after.server.since(before.server), after.engine.since(before.engine)
+	serverAfter, engineAfter, err := s.worked()
+	p.cpu, p.engine = serverAfter.since(server), engineAfter.since(engine)
 	return p, err
 }
 
