@@ -103,6 +103,12 @@ func (c *caller) send(ctx context.Context, method, path string, body []byte) ([]
 	}
 }
 
+// call is send for a request whose response body does not matter.
+func (c *caller) call(ctx context.Context, method, path string, body []byte) error {
+	_, err := c.send(ctx, method, path, body)
+	return err
+}
+
 // do sends a request without retries, and drops the response body.
 func (c *caller) do(ctx context.Context, method, path string, body []byte) error {
 	return c.transfer(ctx, method, path, bytes.NewReader(body), int64(len(body)), io.Discard)

@@ -120,6 +120,16 @@ func (b *bare) checkpoint(ctx context.Context) error { return b.engine.checkpoin
 // close also deletes the copy's folder. On PostgreSQL the copied database remains until its server is removed.
 func (b *bare) close() error { return errors.Join(b.database.close(), os.RemoveAll(b.dir)) }
 
+func (b *bare) onSQLite() bool { return b.engine.postgres == nil }
+
+// either returns the statement for the engine.
+func (b *bare) either(lite, postgres string) string {
+	if b.onSQLite() {
+		return lite
+	}
+	return postgres
+}
+
 // anyOwner returns an owner's number, from 1. A caller gets its last connection again. Varying owners make its cache similar
 // to the server's caches, because the server's connections serve all callers.
 func (b *bare) anyOwner() int { return 1 + rand.IntN(b.owners) }

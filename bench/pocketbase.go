@@ -139,12 +139,10 @@ func (p *pocketBase) operations() []operation {
 	record := func(i int) string { return "/" + p.ids[i/extKeys%len(p.ids)][i%extKeys] }
 	return []operation{
 		{name: workExtPut, do: func(ctx context.Context, c *caller, i int) error {
-			_, err := c.send(ctx, http.MethodPatch, record(i), body)
-			return err
+			return c.call(ctx, http.MethodPatch, record(i), body)
 		}},
 		{name: workExtGet, do: func(ctx context.Context, c *caller, i int) error {
-			_, err := c.send(ctx, http.MethodGet, record(i), nil)
-			return err
+			return c.call(ctx, http.MethodGet, record(i), nil)
 		}},
 		{name: workExtList, do: func(ctx context.Context, c *caller, _ int) error {
 			return c.list(ctx, "?skipTotal=1&perPage="+strconv.Itoa(extKeys), `"theme":`, extKeys)

@@ -53,66 +53,67 @@ func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 // operations returns PUTs, POSTs and GETs of the records from fill, and batches of new users. A limit's caller c writes as
 // user 1+c, like the server's c-th connection.
 func (w *syncLoad) operations() []operation {
-	post := func(method, path string, body []byte) func(context.Context, *caller, int) error {
-		return func(ctx context.Context, c *caller, _ int) error {
-			_, err := c.send(ctx, method, path, body)
-			return err
-		}
-	}
 	put := []byte(sync.JSON(sync.Record{Payload: payload(500)}))
-	n, callers := w.size.batch, w.size.batchCallers
-	stage := func(ctx context.Context, c *caller, i int) error { return c.stage(ctx, w.batches[i]) }
-	stageLimit := syncLimit(func(rows syncRows, _ *bare, c, i int) tx { return rows.stage(w.limitUser(c), i*100, min(100, n-i*100)) })
+	post := records(0, postRecords, 500)
+	n, callers, posts := w.size.batch, w.size.batchCallers, (w.size.batch+99)/100
 	list := func(name, collection string, records int) operation {
 		return operation{
 			name: name, do: func(ctx context.Context, c *caller, _ int) error { return getRecords(ctx, c, collection, records) },
-			limit: syncLimit(func(rows syncRows, b *bare, _, _ int) tx {
-				return rows.list(int64(b.anyOwner()), collectionIDs[collection], records)
+			limit: transactions(func(b *bare, _, _ int) tx {
+				return b.syncList(int64(b.anyOwner()), collectionIDs[collection], records)
 			}),
 		}
 	}
-	listAll, listPage := list("GET 1,000 full", listCollection, listRecords), list("GET 100 full", postCollection, postRecords)
+	listAll := list("GET 1,000 full", listCollection, listRecords)
 	listAll.goals, listAll.attack = onBoth(goal{ratio: 0.6}), true
+	// Each batch belongs to a new user, so there are as many open batches as callers. Appends and commits start after a
+	// checkpoint. Otherwise SQLite would run one in the commit that makes the log long enough.
+	stage := operation{
+		name: "batch: append 100 × 500 B", most: callers, times: posts,
+		do: func(ctx context.Context, c *caller, i int) error { return c.stage(ctx, w.batches[i]) }, prepare: w.newUsers,
+		limit:        transactions(func(b *bare, c, i int) tx { return b.syncStage(w.limitUser(c), i*100, min(100, n-i*100)) }),
+		prepareLimit: w.newLimitUsers,
+	}
 	return []operation{
 		{
 			name: "PUT 500 B", goals: map[string]goal{"sqlite": {0.50, 90 * time.Microsecond}, "postgres": {0.40, 130 * time.Microsecond}},
 			do: func(ctx context.Context, c *caller, i int) error {
-				_, err := c.send(ctx, http.MethodPut, "/storage/"+putCollection+"/"+id(i%putRecords), put)
-				return err
+				return c.call(ctx, http.MethodPut, "/storage/"+putCollection+"/"+id(i%putRecords), put)
 			},
-			limit: syncLimit(func(rows syncRows, _ *bare, c, i int) tx { return rows.put(1+int64(c), i%putRecords) }),
+			limit: transactions(func(b *bare, c, i int) tx { return b.syncPut(1+int64(c), i%putRecords) }),
 		},
 		{
 			name: "POST 100 × 500 B", goals: onBoth(goal{ratio: 0.6}), attack: true,
-			do:    post(http.MethodPost, "/storage/"+postCollection, records(0, postRecords, 500)),
-			limit: syncLimit(func(rows syncRows, _ *bare, c, _ int) tx { return rows.post(1+int64(c), collectionIDs[postCollection]) }),
+			do: func(ctx context.Context, c *caller, _ int) error {
+				return c.call(ctx, http.MethodPost, "/storage/"+postCollection, post)
+			},
+			limit: transactions(func(b *bare, c, _ int) tx { return b.syncPost(1 + int64(c)) }),
 		},
-		listAll, listPage,
+		listAll,
+		list("GET 100 full", postCollection, postRecords),
 		{
-			name: "info/collections", most: 16, do: post(http.MethodGet, "/info/collections", nil),
-			limit: syncLimit(func(rows syncRows, b *bare, _, _ int) tx { return rows.info(int64(b.anyOwner())) }),
+			name: "info/collections", most: 16,
+			do: func(ctx context.Context, c *caller, _ int) error {
+				return c.call(ctx, http.MethodGet, "/info/collections", nil)
+			},
+			limit: transactions(func(b *bare, _, _ int) tx { return b.syncInfo(int64(b.anyOwner())) }),
 		},
-		// Each batch belongs to a new user, so there are as many open batches as callers. Appends and commits start after a
-		// checkpoint. Otherwise SQLite would run one in the commit that makes the log long enough.
-		{
-			name: "batch: append 100 × 500 B", most: callers, times: (n + 99) / 100,
-			do: stage, prepare: w.newUsers, limit: stageLimit, prepareLimit: w.newLimitUsers,
-		},
+		stage,
 		{
 			name: "batch: commit " + thousands(n), goals: onBoth(goal{ratio: commitGoal}), most: callers, times: 1,
 			do: func(ctx context.Context, c *caller, _ int) error { return c.commit(ctx) },
 			prepare: func(ctx context.Context, s *server, all []*caller) error {
 				err := w.newUsers(ctx, s, all)
 				if err == nil {
-					_, err = drive(ctx, len(all), times(len(w.batches)), func(ctx context.Context, c, i int) error { return stage(ctx, all[c], i) })
+					_, err = drive(ctx, len(all), times(posts), func(ctx context.Context, c, i int) error { return stage.do(ctx, all[c], i) })
 				}
 				return errors.Join(err, s.checkpoint(ctx, syncFile))
 			},
-			limit: syncLimit(func(rows syncRows, _ *bare, c, _ int) tx { return rows.commit(w.limitUser(c), n) }),
+			limit: transactions(func(b *bare, c, _ int) tx { return b.syncCommit(w.limitUser(c), n) }),
 			prepareLimit: func(ctx context.Context, b *bare, callers int) error {
 				err := w.newLimitUsers(ctx, b, callers)
 				if err == nil {
-					_, err = drive(ctx, callers, times((n+99)/100), stageLimit(b))
+					_, err = drive(ctx, callers, times(posts), stage.limit(b))
 				}
 				return errors.Join(err, b.checkpoint(ctx))
 			},
@@ -163,8 +164,7 @@ func (c *caller) stage(ctx context.Context, body []byte) error {
 
 // commit commits the caller's open batch.
 func (c *caller) commit(ctx context.Context) error {
-	_, err := c.send(ctx, http.MethodPost, sync.Commit(batchCollection, c.token), []byte("[]"))
-	return err
+	return c.call(ctx, http.MethodPost, sync.Commit(batchCollection, c.token), []byte("[]"))
 }
 
 // getRecords fails if the collection does not have this many records.
@@ -184,7 +184,7 @@ func (w *syncLoad) fill(ctx context.Context, _ *server, users []credentials) err
 	return fillEach(ctx, users, func(ctx context.Context, c *caller) error {
 		for collection, n := range syncRecords {
 			for _, body := range posts(n, 500) {
-				if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body); err != nil {
+				if err := c.call(ctx, http.MethodPost, "/storage/"+collection, body); err != nil {
 					return err
 				}
 			}

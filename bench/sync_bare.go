@@ -60,75 +60,78 @@ const (
 	pgStamp   = `UPDATE user_collections SET modified = $3 WHERE user_id = $1 AND collection_id = $2`
 )
 
-// syncRows are the statements of an engine.
-type syncRows interface {
-	// put overwrites the user's record with this number in putCollection.
-	put(user int64, record int) tx
-	// post overwrites postRecords records of a collection.
-	post(user, coll int64) tx
-	// list reads a whole collection, which must contain this number of records.
-	list(user, coll int64, records int) tx
-	// info reads the times of the user's collections.
-	info(user int64) tx
-	// stage adds records to a user's only batch, which the first call opens. commit moves all records to the collection.
-	stage(user int64, from, n int) tx
-	commit(user int64, n int) tx
-}
-
-// syncLimit returns an operation's limit on an engine.
-func syncLimit(do func(rows syncRows, b *bare, c, i int) tx) func(*bare) step {
-	return transactions(func(b *bare, c, i int) tx {
-		if b.engine.postgres != nil {
-			return do(syncPostgres{}, b, c, i)
-		}
-		return do(syncLite{}, b, c, i)
-	})
-}
-
 var (
 	syncPayload  = []byte(payload(500))
 	syncPayloads = slices.Repeat([][]byte{syncPayload}, postRecords)
 	batchID      = collectionIDs[batchCollection]
 )
 
-// now returns the time as PostgreSQL's timestamps without time zone expect it.
-func now() time.Time { return time.Now().UTC() }
+// The methods below return an operation's limit: on SQLite the service's statements, without its lookups and
+// decisions; on PostgreSQL the service's function for a PUT, and otherwise statements that write the same rows.
 
-// syncLite are the service's statements on SQLite, without its lookups and decisions.
-type syncLite struct{}
+// now returns the time as the columns of Sync store it: milliseconds, or a timestamp without time zone.
+func (b *bare) now() any {
+	if b.onSQLite() {
+		return time.Now().UnixMilli()
+	}
+	return time.Now().UTC()
+}
 
-// stamps sets the times of a collection and of the user.
-func (syncLite) stamps(user, coll, now int64) []stmt {
+// stamps sets the times of a collection and of the user on SQLite.
+func stamps(user, coll int64, now any) []stmt {
 	return []stmt{sql(liteSetCollection, now, 0, 0, user, coll).want(1), sql(liteSetUser, now, user).want(1)}
 }
 
-func (r syncLite) put(user int64, record int) tx {
-	coll, now := collectionIDs[putCollection], time.Now().UnixMilli()
+// syncPut overwrites the user's record with this number in putCollection.
+func (b *bare) syncPut(user int64, record int) tx {
+	coll, now := collectionIDs[putCollection], b.now()
+	if !b.onSQLite() {
+		return write(sql(pgPut, user, coll, id(record), syncPayload, now))
+	}
 	return tx{
 		reads:  []stmt{sql(liteCounters, user), sql(liteHeader, user, coll, id(record)).want(1)},
-		writes: append([]stmt{sql(liteUpdate, nil, now, nil, syncPayload, cell{read: 1}).want(1)}, r.stamps(user, coll, now)...),
+		writes: append([]stmt{sql(liteUpdate, nil, now, nil, syncPayload, cell{read: 1}).want(1)}, stamps(user, coll, now)...),
 	}
 }
 
-func (r syncLite) post(user, coll int64) (t tx) {
-	now := time.Now().UnixMilli()
+// syncPost overwrites the user's postRecords records in postCollection.
+func (b *bare) syncPost(user int64) (t tx) {
+	coll, now := collectionIDs[postCollection], b.now()
+	if !b.onSQLite() {
+		return write(sql(pgUpsert, user, coll, now, ids(0, postRecords), syncPayloads).want(postRecords))
+	}
 	for _, id := range ids(0, postRecords) {
 		t.writes = append(t.writes, sql(liteUpsert, user, coll, id, now, syncPayload))
 	}
-	t.writes = append(t.writes, r.stamps(user, coll, now)...)
+	t.writes = append(t.writes, stamps(user, coll, now)...)
 	return t
 }
 
-func (syncLite) list(user, coll int64, records int) tx {
-	return read(sql(liteList, user, coll, time.Now().UnixMilli()).want(records))
+// syncList reads a whole collection, which must contain this number of records.
+func (b *bare) syncList(user, coll int64, records int) tx {
+	return read(sql(b.either(liteList, pgList), user, coll, b.now()).want(records))
 }
 
-// info reads the user's own row, and a row per collection.
-func (syncLite) info(user int64) tx { return read(sql(liteInfo, user).want(1 + len(syncRecords))) }
+// syncInfo reads the times of the user's collections. On PostgreSQL the user's own row has a time only after deletions.
+func (b *bare) syncInfo(user int64) tx {
+	if b.onSQLite() {
+		return read(sql(liteInfo, user).want(1 + len(syncRecords)))
+	}
+	return read(sql(pgInfo, user).want(len(syncRecords)))
+}
 
-func (syncLite) stage(user int64, from, n int) (t tx) {
-	if from == 0 {
-		t.writes = append(t.writes, sql(liteAddCollection, user, 0, 0), sql(liteAddCollection, user, batchID, 0), sql(liteAddBatch, user, batchID))
+// syncStage adds n records to a user's only batch, which the records from 0 open.
+func (b *bare) syncStage(user int64, from, n int) (t tx) {
+	switch {
+	case from > 0:
+	case b.onSQLite():
+		t.writes = []stmt{sql(liteAddCollection, user, 0, 0), sql(liteAddCollection, user, batchID, 0), sql(liteAddBatch, user, batchID)}
+	default:
+		t.writes = []stmt{sql(pgAddCollection, user, batchID, time.Unix(0, 0).UTC()), sql(pgAddBatch, user, batchID)}
+	}
+	if !b.onSQLite() {
+		t.writes = append(t.writes, sql(pgStage, user, batchID, ids(from, n), syncPayloads[:n]).want(n))
+		return t
 	}
 	for _, id := range ids(from, n) {
 		t.writes = append(t.writes, sql(liteStage, user, batchID, id, syncPayload))
@@ -137,37 +140,11 @@ func (syncLite) stage(user int64, from, n int) (t tx) {
 	return t
 }
 
-func (r syncLite) commit(user int64, n int) tx {
-	now := time.Now().UnixMilli()
-	return tx{writes: append([]stmt{sql(liteMove, now, user, batchID).want(n), sql(liteUnstage, user, batchID)}, r.stamps(user, batchID, now)...)}
-}
-
-// syncPostgres calls the service's function for a PUT, and writes the same rows as the service otherwise.
-type syncPostgres struct{}
-
-func (syncPostgres) put(user int64, record int) tx {
-	return write(sql(pgPut, user, collectionIDs[putCollection], id(record), syncPayload, now()))
-}
-
-func (syncPostgres) post(user, coll int64) tx {
-	return write(sql(pgUpsert, user, coll, now(), ids(0, postRecords), syncPayloads).want(postRecords))
-}
-
-func (syncPostgres) list(user, coll int64, records int) tx {
-	return read(sql(pgList, user, coll, now()).want(records))
-}
-
-// info reads a row per collection. The user's own row has a time only after deletions.
-func (syncPostgres) info(user int64) tx { return read(sql(pgInfo, user).want(len(syncRecords))) }
-
-func (syncPostgres) stage(user int64, from, n int) (t tx) {
-	if from == 0 {
-		t.writes = append(t.writes, sql(pgAddCollection, user, batchID, time.Unix(0, 0).UTC()), sql(pgAddBatch, user, batchID))
+// syncCommit moves the n records of a user's batch to the collection.
+func (b *bare) syncCommit(user int64, n int) tx {
+	now := b.now()
+	if !b.onSQLite() {
+		return write(sql(pgMove, user, batchID, now).want(n), sql(pgUnstage, user, batchID), sql(pgStamp, user, batchID, now))
 	}
-	t.writes = append(t.writes, sql(pgStage, user, batchID, ids(from, n), syncPayloads[:n]).want(n))
-	return t
-}
-
-func (syncPostgres) commit(user int64, n int) tx {
-	return write(sql(pgMove, user, batchID, now()).want(n), sql(pgUnstage, user, batchID), sql(pgStamp, user, batchID, now()))
+	return write(append([]stmt{sql(liteMove, now, user, batchID).want(n), sql(liteUnstage, user, batchID)}, stamps(user, batchID, now)...)...)
 }
