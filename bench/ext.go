@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"holdfast/internal/auth/bearer"
 	ext "holdfast/internal/extstorage"
 	workload "holdfast/internal/workload/ext"
+	"holdfast/internal/workload/sync"
 )
 
 // Works that PocketBase has, too.
@@ -66,121 +68,80 @@ const (
 
 // extOp is an operation in a batch.
 type extOp struct {
-	kind   int // as in ext_apply_v1
-	ns     string
-	key    string
-	value  string
-	schema int
-	match  string // If-Match; may be ""
-	counts bool
+	Op        string          `json:"op"` // put, check or increment
+	Namespace string          `json:"namespace"`
+	Key       string          `json:"key"`
+	Value     json.RawMessage `json:"value,omitempty"`
+	IfMatch   string          `json:"ifMatch,omitempty"`
+	Pointer   string          `json:"pointer,omitempty"` // to the number that an increment changes
+	By        int             `json:"by,omitempty"`
+
+	schema int // version of the namespace's schema; 0: none
 }
 
 const (
-	extPut   = 0
-	extCheck = 2
+	extPut       = "put"
+	extCheck     = "check"
+	extIncrement = "increment"
 )
 
-// extWork is an operation of a client, and of the limit.
-type extWork struct {
-	name   string
-	method string
-	path   func(i int) string
-	body   []byte
-	finds  int // expected number of records with revisions
-	goals  map[string]goal
-	attack bool
-
-	// The limit runs these operations, or reads a record or a list page. With turn, the operation uses the keys in turn. An
-	// increment comes last.
-	ops    []extOp
-	turn   bool
-	values bool // of a list page
-}
-
-func (w *extWork) writes() bool { return w.method != http.MethodGet }
-
-// op returns the operations of a caller's i-th request.
-func (w *extWork) op(i int) []extOp {
-	if !w.turn {
-		return w.ops
-	}
-	one := w.ops[0]
-	one.key = id(i % extKeys)
-	return []extOp{one}
-}
-
-// do sends the i-th request. It checks the first answer only, because counting costs CPU time.
-func (w *extWork) do(ctx context.Context, c *caller, i int) error {
-	answer, err := c.send(ctx, w.method, w.path(i), w.body)
-	if found := bytes.Count(answer, []byte(`"revision":`)); err == nil && i == 0 && found != w.finds {
-		err = fmt.Errorf("%d records, want %d, in %.200s", found, w.finds, answer)
-	}
-	return err
-}
-
-// extWorks returns the works, with the goals of the specification.
-func extWorks() []extWork {
-	record := func(ns string) func(int) string {
-		return func(i int) string { return workload.RecordKey{Namespace: ns, Key: id(i % extKeys)}.Path() }
-	}
-	fixed := func(path string) func(int) string { return func(int) string { return path } }
-	put := func(ns string, n int, schema int) (ops []extOp) {
-		for i := range n {
-			ops = append(ops, extOp{kind: extPut, ns: ns, key: id(i), value: extValue, schema: schema})
-		}
-		return ops
-	}
-	goals := func(ratio float64, cpu time.Duration) map[string]goal {
-		return map[string]goal{"postgres": {ratio, cpu}}
-	}
-	body := []byte(`{"value":` + extValue + `}`)
-	counter := extOp{kind: extPut, ns: extCounterNamespace, key: id(0), value: extCounter, counts: true}
-	batch := append(append(put(extBatchNamespace, 5, 0), put(extOtherNamespace, 3, 0)...),
-		extOp{kind: extCheck, ns: extBatchNamespace, key: id(0), match: "*"}, counter)
-	page := "/namespaces/" + extListNamespace + "/records?limit=100"
-	return []extWork{
-		{
-			name: workExtPut, method: http.MethodPut, path: record(extPutNamespace), body: body, finds: 1,
-			goals: goals(0.50, 150*time.Microsecond), ops: put(extPutNamespace, 1, 0), turn: true,
-		},
-		{
-			name: "ext put 500 B, 1 KB schema", method: http.MethodPut, path: record(extSchemaNamespace), body: body, finds: 1,
-			goals: goals(0.40, 300*time.Microsecond), ops: put(extSchemaNamespace, 1, 1), turn: true,
-		},
-		{name: workExtGet, method: http.MethodGet, path: record(extListNamespace), finds: 1},
-		{name: workExtList, method: http.MethodGet, path: fixed(page + "&values=true"), finds: extKeys, values: true, attack: true},
-		{name: "ext list 100, keys", method: http.MethodGet, path: fixed(page), finds: extKeys},
-		{
-			name: "ext bulk put 20 × 500 B", method: http.MethodPost, path: fixed("/namespaces/" + extBulkNamespace + "/records"),
-			body: extItems(0, extValue), finds: extBulk, ops: put(extBulkNamespace, extBulk, 0), attack: true,
-		},
-		{name: "ext batch, 10 operations", method: http.MethodPost, path: fixed("/batch"), body: extBatch(batch), finds: len(batch), ops: batch},
-		{
-			name: "ext increment", method: http.MethodPost, path: func(i int) string { return record(extCounterNamespace)(i) + "/increment" },
-			body: []byte(`{"pointer":"/n","by":1}`), finds: 1, ops: []extOp{counter}, turn: true,
-		},
-	}
+// extPuts returns operations that put the first n records of a namespace.
+func extPuts(ns string, n, schema int) []extOp {
+	return each(ids(0, n), func(key string) extOp {
+		return extOp{Op: extPut, Namespace: ns, Key: key, Value: json.RawMessage(extValue), schema: schema}
+	})
 }
 
 // extItems returns the body of a bulk put of records with the same value.
 func extItems(from int, value string) []byte {
-	items := each(ids(from, extBulk), func(key string) string { return fmt.Sprintf(`{"key":%q,"value":%s}`, key, value) })
-	return []byte(`{"items":[` + strings.Join(items, ",") + `]}`)
+	type item struct {
+		Key   string          `json:"key"`
+		Value json.RawMessage `json:"value"`
+	}
+	items := each(ids(from, extBulk), func(key string) item { return item{key, json.RawMessage(value)} })
+	return []byte(sync.JSON(map[string][]item{"items": items}))
 }
 
-// extBatch returns the body of a batch.
-func extBatch(ops []extOp) []byte {
-	all := each(ops, func(op extOp) string {
-		at := fmt.Sprintf(`"namespace":%q,"key":%q`, op.ns, op.key)
-		switch {
-		case op.counts:
-			return fmt.Sprintf(`{"op":"increment",%s,"pointer":"/n","by":1}`, at)
-		case op.kind == extCheck:
-			return fmt.Sprintf(`{"op":"check",%s,"ifMatch":%q}`, at, op.match)
-		}
-		return fmt.Sprintf(`{"op":"put",%s,"value":%s}`, at, op.value)
-	})
-	return []byte(`{"ops":[` + strings.Join(all, ",") + `]}`)
+// extRequest is a client's repeated request. The keys of records in the path are used in turn.
+type extRequest struct {
+	method string
+	path   func(i int) string
+	body   []byte
+	finds  int // expected number of records with revisions
+}
+
+// send sends the i-th request. It checks the first answer only, because counting costs CPU time.
+func (r *extRequest) send(ctx context.Context, c *caller, i int) error {
+	answer, err := c.send(ctx, r.method, r.path(i), r.body)
+	if found := bytes.Count(answer, []byte(`"revision":`)); err == nil && i == 0 && found != r.finds {
+		err = fmt.Errorf("%d records, want %d, in %.200s", found, r.finds, answer)
+	}
+	return err
+}
+
+// extRecord returns the paths of a namespace's records, for keys in turn.
+func extRecord(ns, suffix string) func(int) string {
+	return func(i int) string { return workload.RecordKey{Namespace: ns, Key: id(i % extKeys)}.Path() + suffix }
+}
+
+func extPath(path string) func(int) string { return func(int) string { return path } }
+
+// extWrite returns an operation whose i-th request runs ops(i). It waits for the relay, so its CPU time includes
+// publishing the audit events. The limit only stores events. An increment is the last of ops.
+func extWrite(name string, r extRequest, ops func(i int) []extOp) operation {
+	return operation{
+		name: name, most: 16, do: r.send, settle: extPublished, prepareLimit: extEmpty,
+		limit: transactions(func(b *bare, c, i int) tx { return b.extApply(c, ops(i)) }),
+	}
+}
+
+// inTurn returns op with the keys in turn.
+func inTurn(op extOp) func(i int) []extOp {
+	return func(i int) []extOp {
+		op := op
+		op.Key = id(i % extKeys)
+		return []extOp{op}
+	}
 }
 
 // extLoad's owners are installs, each with its own tenant.
@@ -213,30 +174,56 @@ func (extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
-// operations returns a client's works. Works that write wait for the relay, so their CPU
-// time includes publishing the audit events. The limit only stores events.
-func (extLoad) operations() (all []operation) {
-	for _, work := range extWorks() {
-		op := operation{
-			name: work.name, goals: work.goals, attack: work.attack, most: 16,
-			do: work.do, limit: work.limit(), prepareLimit: extEmpty,
-		}
-		if work.writes() {
-			op.settle = extPublished
-		}
-		all = append(all, op)
+// operations returns a client's requests, with the goals of the specification.
+func (extLoad) operations() []operation {
+	value := []byte(`{"value":` + extValue + `}`)
+	put := extWrite(workExtPut, extRequest{http.MethodPut, extRecord(extPutNamespace, ""), value, 1}, inTurn(extPuts(extPutNamespace, 1, 0)[0]))
+	put.goals = map[string]goal{"postgres": {0.50, 150 * time.Microsecond}}
+
+	checked := extWrite("ext put 500 B, 1 KB schema", extRequest{http.MethodPut, extRecord(extSchemaNamespace, ""), value, 1}, inTurn(extPuts(extSchemaNamespace, 1, 1)[0]))
+	checked.goals = map[string]goal{"postgres": {0.40, 300 * time.Microsecond}}
+
+	bulkOps := extPuts(extBulkNamespace, extBulk, 0)
+	bulkPath := extPath("/namespaces/" + extBulkNamespace + "/records")
+	bulk := extWrite("ext bulk put 20 × 500 B", extRequest{http.MethodPost, bulkPath, extItems(0, extValue), extBulk}, func(int) []extOp { return bulkOps })
+	bulk.attack = true
+
+	increment := extOp{Op: extIncrement, Namespace: extCounterNamespace, Key: id(0), Pointer: "/n", By: 1}
+	batchOps := append(append(extPuts(extBatchNamespace, 5, 0), extPuts(extOtherNamespace, 3, 0)...),
+		extOp{Op: extCheck, Namespace: extBatchNamespace, Key: id(0), IfMatch: "*"}, increment)
+	batchBody := []byte(sync.JSON(map[string][]extOp{"ops": batchOps}))
+
+	// Reads are from any install, like those of the server's connections.
+	get := extRequest{method: http.MethodGet, path: extRecord(extListNamespace, ""), finds: 1}
+	list := func(name, query string, values bool) operation {
+		r := extRequest{method: http.MethodGet, path: extPath("/namespaces/" + extListNamespace + "/records?limit=100" + query), finds: extKeys}
+		return operation{name: name, most: 16, do: r.send, limit: transactions(func(b *bare, _, _ int) tx { return read(b.extList(values)) })}
 	}
-	return all
+	listValues := list(workExtList, "&values=true", true)
+	listValues.attack = true
+	return []operation{
+		put,
+		checked,
+		{
+			name: workExtGet, most: 16, do: get.send,
+			limit: transactions(func(b *bare, _, i int) tx { return read(b.extGet(b.anyOwner(), extListNamespace, id(i%extKeys))) }),
+		},
+		listValues,
+		list("ext list 100, keys", "", false),
+		bulk,
+		extWrite("ext batch, 10 operations", extRequest{http.MethodPost, extPath("/batch"), batchBody, len(batchOps)}, func(int) []extOp { return batchOps }),
+		extWrite("ext increment", extRequest{http.MethodPost, extRecord(extCounterNamespace, "/increment"), []byte(`{"pointer":"/n","by":1}`), 1}, inTurn(increment)),
+	}
 }
 
 // fill registers a schema for one namespace, and puts extKeys records into every namespace.
 func (extLoad) fill(ctx context.Context, _ *server, installs []credentials) error {
 	return fillEach(ctx, installs, func(ctx context.Context, c *caller) error {
 		const schemas = "/namespaces/" + extSchemaNamespace + "/schemas"
-		if _, err := c.send(ctx, http.MethodPost, schemas, []byte(`{"schema":`+extSchema+`}`)); err != nil {
+		if err := c.call(ctx, http.MethodPost, schemas, []byte(`{"schema":`+extSchema+`}`)); err != nil {
 			return err
 		}
-		if _, err := c.send(ctx, http.MethodPatch, schemas+"/1", []byte(`{"status":"active"}`)); err != nil {
+		if err := c.call(ctx, http.MethodPatch, schemas+"/1", []byte(`{"status":"active"}`)); err != nil {
 			return err
 		}
 		for _, ns := range extNamespaces {
@@ -245,7 +232,7 @@ func (extLoad) fill(ctx context.Context, _ *server, installs []credentials) erro
 				value = extCounter
 			}
 			for from := 0; from < extKeys; from += extBulk {
-				if _, err := c.send(ctx, http.MethodPost, "/namespaces/"+ns+"/records", extItems(from, value)); err != nil {
+				if err := c.call(ctx, http.MethodPost, "/namespaces/"+ns+"/records", extItems(from, value)); err != nil {
 					return err
 				}
 			}

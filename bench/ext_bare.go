@@ -57,106 +57,106 @@ var extPgList = strings.NewReplacer("@tenant", "$1::uuid", "@install", "$2::uuid
 	"@before", "$6::text", "@values", "$7::boolean", "@metadata", "$8::boolean", "@now", "$9::timestamptz", "@sent", "$11::bigint").
 	Replace(extPgFrom) + "key LIMIT $10::bigint"
 
-// extApply calls the service's function. An increment requires that the record is unchanged since it was read.
-const extApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], %s, $8::text[],
+// extPgApply calls the service's function. An increment requires that the record is unchanged since it was read.
+const extPgApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], %s, $8::text[],
 		$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], '"token"'::text, '""'::text,
 		now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[])`
 
-// extPostgresWrite calls the service's function for caller c. Before an increment, it reads the record.
-func extPostgresWrite(c int, ops []extOp) (t tx) {
+// extKinds are operations as numbers for ext_apply_v1, which increments by a put.
+var extKinds = map[string]int16{extPut: 0, extIncrement: 0, extCheck: 2}
+
+// stored returns the value that the operation leaves, which is empty after a check.
+func (op *extOp) stored() string {
+	if op.Op == extIncrement {
+		return extCounter
+	}
+	return string(op.Value)
+}
+
+// extApply runs a request's operations for caller c. Before an increment, it reads the record.
+func (b *bare) extApply(c int, ops []extOp) tx {
 	tenant, install := extOwner(1 + c)
-	text := func(s string) *string {
-		if s == "" {
-			return nil
-		}
-		return &s
+	last, increment := len(ops)-1, []stmt(nil)
+	if ops[last].Op == extIncrement {
+		increment = []stmt{b.extGet(1+c, ops[last].Namespace, ops[last].Key)}
+	}
+	if b.onSQLite() {
+		return extLiteApply(tenant, install, ops, increment)
 	}
 	n := len(ops)
 	kinds, schemas, values, metadata, match := make([]int16, n), make([]int32, n), make([]*string, n), make([]*string, n), make([]*string, n)
 	for i, op := range ops {
-		kinds[i], schemas[i], values[i], match[i] = int16(op.kind), int32(op.schema), text(op.value), text(op.match)
-		if op.kind == extPut {
-			metadata[i] = text(`{}`)
+		kinds[i], schemas[i] = extKinds[op.Op], int32(op.schema)
+		if op.Op == extCheck {
+			match[i] = &op.IfMatch
+			continue
 		}
+		value, none := op.stored(), `{}`
+		values[i], metadata[i] = &value, &none
 	}
 	args := []any{
-		tenant, install, kinds, each(ops, func(op extOp) string { return op.ns }), each(ops, func(op extOp) string { return op.key }), make([]*int64, n), match,
+		tenant, install, kinds, each(ops, func(op extOp) string { return op.Namespace }), each(ops, func(op extOp) string { return op.Key }), make([]*int64, n), match,
 		make([]*string, n), values, metadata, make([]*time.Time, n), make([]bool, n), schemas,
 	}
 	matches := "$7::text[]"
-	if last := ops[n-1]; last.counts {
-		t.reads = []stmt{sql(extPgGet, tenant, install, last.ns, last.key, time.Now()).want(1)}
-		args[6], args = match[:n-1], append(args, cell{0, 1, 0})
+	if increment != nil {
+		args[6], args = match[:last], append(args, cell{0, 1, 0})
 		matches = "array_append($7::text[], '{' || $14::bigint || '}')"
 	}
-	t.writes = []stmt{sql(fmt.Sprintf(extApply, matches), args...)}
-	return t
+	return tx{reads: increment, writes: []stmt{sql(fmt.Sprintf(extPgApply, matches), args...)}}
 }
 
 // extEmpty deletes the events of previous windows.
 func extEmpty(ctx context.Context, b *bare, _ int) error {
-	empty := `DELETE FROM ext_storage_outbox`
-	if b.engine.postgres != nil {
-		empty = `TRUNCATE ext_storage_outbox`
+	return b.run(ctx, write(sql(b.either(`DELETE FROM ext_storage_outbox`, `TRUNCATE ext_storage_outbox`))))
+}
+
+// extGet reads a record of the n-th install.
+func (b *bare) extGet(n int, ns, key string) stmt {
+	tenant, install := extOwner(n)
+	if b.onSQLite() {
+		return sql(extGetOne, tenant, install, time.Now().UnixMilli(), ns, key).want(1)
 	}
-	return b.run(ctx, write(sql(empty)))
+	return sql(extPgGet, tenant, install, ns, key, time.Now()).want(1)
 }
 
-// limit returns the statements of a caller's i-th request. Reads are from any install, like those of the server's
-// connections.
-func (w *extWork) limit() func(*bare) step {
-	return transactions(func(b *bare, c, i int) tx {
-		lite := b.engine.postgres == nil
-		switch {
-		case w.writes() && lite:
-			return extLiteWrite(c, w.op(i), time.Now().UnixMilli())
-		case w.writes():
-			return extPostgresWrite(c, w.op(i))
-		}
-		tenant, install := extOwner(b.anyOwner())
-		key, at := id(i%extKeys), time.Now()
-		switch {
-		case w.finds > 1 && lite:
-			return read(sql(extGetPage, tenant, install, at.UnixMilli(), extListNamespace, "", "\U0010FFFF", extKeys+1, 0, w.values).want(extKeys))
-		case w.finds > 1:
-			return read(sql(extPgList, tenant, install, extListNamespace, "", "", "\U0010FFFF", w.values, false, at, extKeys+1, extPageShare).want(extKeys))
-		case lite:
-			return read(sql(extGetOne, tenant, install, at.UnixMilli(), extListNamespace, key).want(1))
-		}
-		return read(sql(extPgGet, tenant, install, extListNamespace, key, at).want(1))
-	})
+// extList reads a page of any install's records, with or without values.
+func (b *bare) extList(values bool) stmt {
+	tenant, install := extOwner(b.anyOwner())
+	if b.onSQLite() {
+		return sql(extGetPage, tenant, install, time.Now().UnixMilli(), extListNamespace, "", "\U0010FFFF", extKeys+1, 0, values).want(extKeys)
+	}
+	return sql(extPgList, tenant, install, extListNamespace, "", "", "\U0010FFFF", values, false, time.Now(), extKeys+1, extPageShare).want(extKeys)
 }
 
-// extLiteWrite overwrites records after the service's lookups. Before an increment, it also reads the record.
-func extLiteWrite(c int, ops []extOp, at int64) (t tx) {
-	tenant, install := extOwner(1 + c)
-	part := int64(install[len(install)-1] % 16)
+// extLiteApply overwrites records after the service's lookups and the reads of an increment.
+func extLiteApply(tenant, install string, ops []extOp, increment []stmt) (t tx) {
+	at, part := time.Now().UnixMilli(), int64(install[len(install)-1]%16)
 	const usage = 0
-	t.reads = append(t.reads, sql(extBegin, tenant, install, ops[0].ns, ops[0].key).want(1), sql(extExpiring, tenant, install, at, at))
+	t.reads = append(t.reads, sql(extBegin, tenant, install, ops[0].Namespace, ops[0].Key).want(1), sql(extExpiring, tenant, install, at, at))
 	// The cells of the last change and of a record: its revision, the time of its creation, and its rowid.
 	seq := cell{usage, 3, 0}
 	revision, created, row := cell{usage, 8, 1}, cell{usage, 10, 0}, cell{usage, 15, 0}
 	for i, op := range ops {
 		if i > 0 {
-			if op.kind == extPut && op.ns != ops[i-1].ns {
-				t.reads = append(t.reads, sql(extActive, tenant, install, op.ns))
+			if op.Op != extCheck && op.Namespace != ops[i-1].Namespace {
+				t.reads = append(t.reads, sql(extActive, tenant, install, op.Namespace))
 			}
 			revision, created, row = cell{len(t.reads), 0, 1}, cell{len(t.reads), 2, 0}, cell{len(t.reads), 7, 0}
-			t.reads = append(t.reads, sql(extFind, tenant, install, op.ns, op.key).want(1))
+			t.reads = append(t.reads, sql(extFind, tenant, install, op.Namespace, op.Key).want(1))
 		}
-		if op.kind != extPut {
+		if op.Op == extCheck {
 			continue
 		}
 		seq.plus++
-		event := fmt.Sprintf(`{"operation":"put","namespace":%q,"key":%q,"schemaVersion":%d,"caller":"token","callerId":"","revision":1}`, op.ns, op.key, op.schema)
+		value := op.stored()
+		event := fmt.Sprintf(`{"operation":"put","namespace":%q,"key":%q,"schemaVersion":%d,"caller":"token","callerId":"","revision":1}`, op.Namespace, op.Key, op.schema)
 		t.writes = append(t.writes,
-			sql(extChange, tenant, install, seq, "put", op.ns, op.key, revision, at),
-			sql(extEvent, tenant, install, seq, "extstorage.put", op.ns+"/"+op.key, event, at*1000, part),
-			sql(extUpdate, row, revision, seq, created, at, nil, len(op.value), 2, op.value, `{}`).want(1))
+			sql(extChange, tenant, install, seq, "put", op.Namespace, op.Key, revision, at),
+			sql(extEvent, tenant, install, seq, "extstorage.put", op.Namespace+"/"+op.Key, event, at*1000, part),
+			sql(extUpdate, row, revision, seq, created, at, nil, len(value), 2, value, `{}`).want(1))
 	}
-	if last := &ops[len(ops)-1]; last.counts {
-		t.reads = append(t.reads, sql(extGetOne, tenant, install, at, last.ns, last.key).want(1))
-	}
+	t.reads = append(t.reads, increment...)
 	t.writes = append(t.writes, sql(extSetUsage, tenant, install, cell{usage, 0, 0}, cell{usage, 1, 0}, cell{usage, 2, 0}, seq, at, at).want(1))
 	return t
 }
