@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast/internal/checksum"
+	"holdfast/internal/durable"
 )
 
 // Copied from the service; see TestStatements.
@@ -82,18 +83,16 @@ func (r objectRows) list(from string, n int) stmt {
 
 // open prepares statements on the copied rows, and the files to copy for the bodies above 16 KiB.
 func (w *s3Load) open(b *bare) error {
-	w.rows = objectRows{postgres: b.engine.postgres != nil}
-	err := b.engine.reading(context.Background(), b.file, func(text reader) error {
-		ids, err := text(`SELECT CAST(o.owner AS text) || ' ' || CAST(o.id AS text) || ' ' || CAST(l.id AS text)
-			FROM manta_bucket o JOIN manta_bucket l ON o.owner = l.owner WHERE o.name = 'objects' AND l.name = 'list'`)
-		if err == nil {
-			_, err = fmt.Sscan(ids, &w.rows.owner, &w.rows.objects, &w.rows.listed)
-		}
+	ids, err := ask(context.Background(), b.engine.address(b.file), `SELECT CAST(o.owner AS text) || ' ' || CAST(o.id AS text) || ' ' || CAST(l.id AS text)
+		FROM manta_bucket o JOIN manta_bucket l ON o.owner = l.owner WHERE o.name = 'objects' AND l.name = 'list'`)
+	if err != nil {
 		return err
-	})
-	if err == nil {
-		w.files, err = newFiles(w, b.dir)
 	}
+	w.rows = objectRows{postgres: !b.onSQLite()}
+	if _, err := fmt.Sscan(ids, &w.rows.owner, &w.rows.objects, &w.rows.listed); err != nil {
+		return err
+	}
+	w.files, err = newFiles(w, b.dir)
 	return err
 }
 
@@ -145,42 +144,32 @@ func newFiles(w *s3Load, dir string) (*files, error) {
 // source returns the path of the file that copies of this size, in bytes, are made from.
 func (f *files) source(size int) string { return filepath.Join(f.dir, fmt.Sprint("source-", size)) }
 
-// copy copies a file of this size; durable: synced, renamed, and its folder synced.
-func (f *files) copy(size int, durable bool) error {
+// copy copies a file of this size. For a PUT, the copy is durable; for a GET, it is removed.
+func (f *files) copy(size int, put bool) error {
 	from, err := os.Open(f.source(size))
 	if err != nil {
 		return err
 	}
 	defer from.Close()
+	write := func(to io.Writer) error {
+		sums := []io.Writer{to, checksum.CRC64NVME.New()}
+		if put {
+			sums = append(sums, md5.New()) //nolint:gosec // the ETag of S3
+		}
+		// The struct hides ReadFrom and WriteTo, because a server has the bytes in memory.
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(sums...)}, struct{ io.Reader }{from}, make([]byte, 128<<10))
+		if err == nil && n != int64(size) {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	}
 	name := filepath.Join(f.dir, fmt.Sprint("copy-", f.last.Add(1)))
-	to, err := os.Create(name + ".tmp")
+	if put {
+		return durable.Replace(name, write)
+	}
+	to, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	sums := []io.Writer{to, checksum.CRC64NVME.New()}
-	if durable {
-		sums = append(sums, md5.New()) //nolint:gosec // the ETag of S3
-	}
-	// The struct hides ReadFrom and WriteTo, because a server has the bytes in memory.
-	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(sums...)}, struct{ io.Reader }{from}, make([]byte, 128<<10))
-	if err == nil && n != int64(size) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err == nil && durable {
-		err = to.Sync()
-	}
-	if err = errors.Join(err, to.Close()); err != nil {
-		return err
-	}
-	if !durable {
-		return os.Remove(to.Name())
-	}
-	if err := os.Rename(to.Name(), name); err != nil {
-		return err
-	}
-	folder, err := os.Open(f.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return errors.Join(write(to), to.Close(), os.Remove(name))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"path/filepath"
 
 	"github.com/jackc/pgx/v5"
 	"zombiezen.com/go/sqlite"
@@ -60,68 +61,57 @@ func (e *engine) cpu() (worked, error) {
 	return cpu(pids...)
 }
 
-// onPostgres opens a connection for the time that fn runs.
-func onPostgres(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return err
+// address returns where the engine stores the tables of a SQLite file.
+func (e *engine) address(file string) string {
+	if e.postgres != nil {
+		return e.postgres.URL()
 	}
-	return errors.Join(fn(conn), conn.Close(context.WithoutCancel(ctx)))
-}
-
-// execPostgres runs a statement without arguments on its own connection.
-func execPostgres(ctx context.Context, url, sql string) error {
-	return onPostgres(ctx, url, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sql)
-		return err
-	})
-}
-
-// reader returns the first column of a query's only row, as text.
-type reader func(sql string) (text string, err error)
-
-// reading opens a SQLite file or PostgreSQL for the time that fn runs.
-func (e *engine) reading(ctx context.Context, file string, fn func(reader) error) error {
-	if e.postgres == nil {
-		return withFile(file, func(c *sqlite.Conn) error {
-			return fn(func(sql string) (text string, err error) {
-				err = query(c, sql, func(s *sqlite.Stmt) { text = s.ColumnText(0) })
-				return text, err
-			})
-		})
-	}
-	return onPostgres(ctx, e.postgres.URL(), func(conn *pgx.Conn) error {
-		return fn(func(sql string) (text string, err error) {
-			err = conn.QueryRow(ctx, sql).Scan(&text)
-			return text, err
-		})
-	})
+	return file
 }
 
 // checkpoint runs a checkpoint, so that none disturbs the next measurement. It writes a SQLite file's whole log to its
 // tables.
 func (e *engine) checkpoint(ctx context.Context, file string) error {
+	statement := `PRAGMA wal_checkpoint(TRUNCATE)`
 	if e.postgres != nil {
-		return execPostgres(ctx, e.postgres.URL(), `CHECKPOINT`)
+		statement = `CHECKPOINT`
 	}
-	return withFile(file, func(c *sqlite.Conn) error { return query(c, `PRAGMA wal_checkpoint(TRUNCATE)`, nil) })
+	_, err := ask(ctx, e.address(file), statement)
+	return err
 }
 
-// withFile opens a SQLite file, which a server may use at the same time, for the time that fn runs.
-func withFile(file string, fn func(*sqlite.Conn) error) error {
-	c, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
+// query runs a statement, and returns the first column of its row as text; "" without rows.
+type query func(sql string) (text string, err error)
+
+// connect opens PostgreSQL at a URL, or a SQLite file, which a server may use at the same time, while fn runs.
+func connect(ctx context.Context, address string, fn func(query) error) error {
+	if filepath.IsAbs(address) {
+		c, err := sqlite.OpenConn(address, sqlite.OpenReadWrite)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fn(func(sql string) (text string, err error) {
+			err = sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error { text = s.ColumnText(0); return nil }})
+			return text, err
+		}), c.Close())
+	}
+	c, err := pgx.Connect(ctx, address)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(c), c.Close())
+	return errors.Join(fn(func(sql string) (text string, err error) {
+		if err = c.QueryRow(ctx, sql, pgx.QueryExecModeSimpleProtocol).Scan(&text); errors.Is(err, pgx.ErrNoRows) {
+			err = nil
+		}
+		return text, err
+	}), c.Close(context.WithoutCancel(ctx)))
 }
 
-// query calls row for each row; row may be nil.
-func query(c *sqlite.Conn, sql string, row func(*sqlite.Stmt), args ...any) error {
-	return sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
-		if row != nil {
-			row(s)
-		}
-		return nil
-	}})
+// ask runs a single statement on its own connection; see connect.
+func ask(ctx context.Context, address, sql string) (text string, err error) {
+	err = connect(ctx, address, func(run query) (err error) {
+		text, err = run(sql)
+		return err
+	})
+	return text, err
 }

@@ -162,7 +162,7 @@ type liteFile struct{ db *sqlitedb.DB }
 
 // copyLite copies a server's file, while the server runs, to a new file, and opens the copy like the server.
 func copyLite(ctx context.Context, from, to string) (database, error) {
-	if err := withFile(from, func(c *sqlite.Conn) error { return query(c, `VACUUM INTO ?`, nil, to) }); err != nil {
+	if _, err := ask(ctx, from, `VACUUM INTO '`+strings.ReplaceAll(to, "'", "''")+`'`); err != nil {
 		return nil, err
 	}
 	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: to})
@@ -239,10 +239,13 @@ func copyPostgres(ctx context.Context, s *server, connections int32) (database, 
 		return strings.Replace(s.engine.postgres.URL(), "@/postgres?", "@/"+database+"?", 1)
 	}
 	s.stop()
-	if err := execPostgres(ctx, at("template1"), `CREATE DATABASE bare TEMPLATE postgres`); err != nil {
+	if _, err := ask(ctx, at("template1"), `CREATE DATABASE bare TEMPLATE postgres`); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.start(ctx), execPostgres(ctx, at("bare"), `ANALYZE`)); err != nil {
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := ask(ctx, at("bare"), `ANALYZE`); err != nil {
 		return nil, err
 	}
 	conf, err := pgxpool.ParseConfig(at("bare"))

@@ -45,7 +45,7 @@ type server struct {
 func onServer(ctx context.Context, binary string, of service, e *engine, settings []string, fn func(*server) error) error {
 	if e.postgres != nil {
 		// The previous server's data folder was deleted with its bodies.
-		err := execPostgres(ctx, e.postgres.URL(), `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
+		_, err := ask(ctx, e.postgres.URL(), `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
 		if err != nil {
 			return err
 		}
