@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -227,11 +228,7 @@ func (w *s3Load) fill(ctx context.Context, _ *server, owners []credentials) erro
 	for i := range w.size.listKeys {
 		all = append(all, object{s3List + "/" + w.listKey(i), 1})
 	}
-	fillers := make([]credentials, s3Fillers)
-	for i := range fillers {
-		fillers[i] = owners[0]
-	}
-	return withAll(ctx, fillers, func(callers []*caller) error {
+	return withAll(ctx, slices.Repeat(owners[:1], s3Fillers), func(callers []*caller) error {
 		for _, bucket := range []string{s3Objects, s3List} {
 			if err := callers[0].do(ctx, http.MethodPut, bucket, nil); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +45,7 @@ type caller struct {
 	token  string // continues a list or a batch
 }
 
-// dial opens a connection; the caller hangs up.
+// dial opens a connection, which with and withAll close.
 func dial(ctx context.Context, c credentials) (*caller, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil {
@@ -58,8 +59,6 @@ func dial(ctx context.Context, c credentials) (*caller, error) {
 	return &caller{credentials: c, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10)}, nil
 }
 
-func (c *caller) hangUp() { _ = c.conn.Close() }
-
 // with dials, and hangs up after fn.
 func with(ctx context.Context, owner credentials, fn func(*caller) error) error {
 	return withAll(ctx, []credentials{owner}, func(all []*caller) error { return fn(all[0]) })
@@ -70,7 +69,7 @@ func withAll(ctx context.Context, owners []credentials, fn func([]*caller) error
 	var all []*caller
 	defer func() {
 		for _, c := range all {
-			c.hangUp()
+			_ = c.conn.Close()
 		}
 	}()
 	for _, u := range owners {
@@ -107,6 +106,19 @@ func (c *caller) send(ctx context.Context, method, path string, body []byte) ([]
 func (c *caller) call(ctx context.Context, method, path string, body []byte) error {
 	_, err := c.send(ctx, method, path, body)
 	return err
+}
+
+// json sends a value as JSON, and decodes the answer, unless answer is nil.
+func (c *caller) json(ctx context.Context, method, path string, body, answer any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	text, err := c.send(ctx, method, path, data)
+	if err != nil || answer == nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
 }
 
 // do sends a request without retries, and drops the response body.

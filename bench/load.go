@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 )
@@ -155,11 +154,12 @@ func (o *options) eachWork(all []operation, fn func(op *operation, connections i
 	return nil
 }
 
-// loadTable says how long operations are measured, which depends on whether they have a goal.
-func loadTable(o *options, out io.Writer) *table {
+const loadColumns = "work|engine|connections>|server ops/s>|limit ops/s>|ratio>|goal|p50>|p99>|server CPU µs/op>|engine CPU µs/op>|peak memory>"
+
+// loadIntro says how long operations are measured, which depends on whether they have a goal.
+func loadIntro(o *options) string {
 	window, runs := o.brief()
-	fmt.Fprintf(out, "%v windows, median of %d; operations without a goal: %v, %d.\n\n", o.window, o.runs, window, runs)
-	return newTable(out, "work|engine|connections>|server ops/s>|limit ops/s>|ratio>|goal|p50>|p99>|server CPU µs/op>|engine CPU µs/op>|peak memory>")
+	return fmt.Sprintf("%v windows, median of %d; operations without a goal: %v, %d.", o.window, o.runs, window, runs)
 }
 
 // measure writes a row: the server and its limit in alternating windows.

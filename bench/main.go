@@ -169,20 +169,21 @@ func choice(name, list string, of []string) ([]string, error) {
 // part measures a table, on each engine.
 type part struct {
 	name    string
-	table   func(o *options, out io.Writer) *table
+	intro   func(o *options) string // how it is measured; may be nil
+	columns string                  // see newTable
 	measure func(ctx context.Context, o *options, e *engine, t *table) error
 }
 
 // parts returns all parts, in the order of measurement.
 func parts(of []load) (all []part) {
 	for i := range of {
-		all = append(all, part{name: of[i].part, table: loadTable, measure: of[i].measure})
+		all = append(all, part{of[i].part, loadIntro, loadColumns, of[i].measure})
 	}
 	return append(all,
-		part{name: "memory", table: memoryTable, measure: measureMemory},
-		part{name: "start", table: startTable, measure: measureStart},
-		part{name: "neighbour", table: neighbourTable, measure: measureNeighbours},
-		part{name: "bucketsmemory", table: memoryTable, measure: measureBucketsMemory},
+		part{"memory", nil, memoryColumns, measureMemory},
+		part{"start", startIntro, startColumns, measureStart},
+		part{"neighbour", neighbourIntro, neighbourColumns, measureNeighbours},
+		part{"bucketsmemory", nil, memoryColumns, measureBucketsMemory},
 	)
 }
 
@@ -219,17 +220,22 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 		if !slices.Contains(o.parts, p.name) {
 			continue
 		}
-		err := r.part(p.name, func(out io.Writer) error {
-			t := p.table(o, out)
-			for _, name := range o.engines {
-				if err := onEngine(name, func(e *engine) error { return p.measure(ctx, o, e, t) }); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-			}
-			return nil
-		})
-		if err != nil {
+		if err := r.part(p.name, func(out io.Writer) error { return p.write(ctx, o, out) }); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// write writes the part's table with the rows of all engines.
+func (p *part) write(ctx context.Context, o *options, out io.Writer) error {
+	if p.intro != nil {
+		fmt.Fprintf(out, "%s\n\n", p.intro(o))
+	}
+	t := newTable(out, p.columns)
+	for _, name := range o.engines {
+		if err := onEngine(name, func(e *engine) error { return p.measure(ctx, o, e, t) }); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

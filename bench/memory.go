@@ -10,9 +10,7 @@ import (
 	"time"
 )
 
-func memoryTable(_ *options, out io.Writer) *table {
-	return newTable(out, "operation|engine|memory when idle>|peak memory>|above idle>|goal|time>")
-}
+const memoryColumns = "operation|engine|memory when idle>|peak memory>|above idle>|goal|time>"
 
 // memoryRow measures what the server needs above its idle memory. A goal of 0 means no goal.
 func memoryRow(t *table, s *server, what string, goal int64, do func() error) error {
@@ -40,32 +38,36 @@ func memoryRow(t *table, s *server, what string, goal int64, do func() error) er
 	return nil
 }
 
+// onOwner starts a server, and dials as the owner with this number, while fn runs. settings are as for onServer.
+func onOwner(ctx context.Context, o *options, of service, e *engine, settings []string, number int, fn func(*server, *caller) error) error {
+	return onServer(ctx, o.binary, of, e, settings, func(s *server) error {
+		owner, err := of.owner(s, number)
+		if err != nil {
+			return err
+		}
+		return with(ctx, owner, func(c *caller) error { return fn(s, c) })
+	})
+}
+
 // measureMemory measures each batch size on its own server.
 func measureMemory(ctx context.Context, o *options, e *engine, t *table) error {
-	w := newSync(o.size)
 	for _, n := range o.size.batches {
 		// Allows batches above the default limit.
 		raised := []string{"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=" + strconv.Itoa(max(n, 10_000))}
-		err := onServer(ctx, o.binary, w, e, raised, func(s *server) error {
-			s.next = n
-			users, err := s.newOwners(1)
+		// On PostgreSQL all servers share a database, so each batch belongs to another user.
+		err := onOwner(ctx, o, newSync(o.size), e, raised, n, func(s *server, c *caller) error {
+			err := memoryRow(t, s, "appends "+thousands(n)+" × 500 B", 0, func() error {
+				for _, body := range posts(n, 500) {
+					if err := c.stage(ctx, body); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 			if err != nil {
 				return err
 			}
-			return with(ctx, users[0], func(c *caller) error {
-				err := memoryRow(t, s, "appends "+thousands(n)+" × 500 B", 0, func() error {
-					for _, body := range posts(n, 500) {
-						if err := c.stage(ctx, body); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-				return memoryRow(t, s, "commits "+thousands(n)+" × 500 B", 0, func() error { return c.commit(ctx) })
-			})
+			return memoryRow(t, s, "commits "+thousands(n)+" × 500 B", 0, func() error { return c.commit(ctx) })
 		})
 		if err != nil {
 			return fmt.Errorf("a batch of %d: %w", n, err)
@@ -79,25 +81,19 @@ const bucketsMemoryGoal = 64 << 20
 // measureBucketsMemory stores and reads a single object that is larger than the server's memory.
 func measureBucketsMemory(ctx context.Context, o *options, e *engine, t *table) error {
 	w, size := newBuckets(o.size), o.size.huge
-	const key = s3Objects + "/huge"
-	return onServer(ctx, o.binary, w, e, nil, func(s *server) error {
-		owner, err := w.owner(s, 1)
+	return onOwner(ctx, o, w, e, nil, 1, func(s *server, c *caller) error {
+		if err := c.do(ctx, http.MethodPut, s3Objects, nil); err != nil {
+			return err
+		}
+		const key = s3Objects + "/huge"
+		what := fmt.Sprintf(" a %s MiB object", thousands(int(size>>20)))
+		err := memoryRow(t, s, "stores"+what, bucketsMemoryGoal, func() error {
+			return c.transfer(ctx, http.MethodPut, key, io.LimitReader(&repeatedly{data: w.body(s3Middle)}, size), size, io.Discard)
+		})
 		if err != nil {
 			return err
 		}
-		return with(ctx, owner, func(c *caller) error {
-			if err := c.do(ctx, http.MethodPut, s3Objects, nil); err != nil {
-				return err
-			}
-			what := fmt.Sprintf(" a %s MiB object", thousands(int(size>>20)))
-			err := memoryRow(t, s, "stores"+what, bucketsMemoryGoal, func() error {
-				return c.transfer(ctx, http.MethodPut, key, io.LimitReader(&repeatedly{data: w.body(s3Middle)}, size), size, io.Discard)
-			})
-			if err != nil {
-				return err
-			}
-			return memoryRow(t, s, "returns"+what, bucketsMemoryGoal, func() error { return getObject(ctx, c, key, int(size)) })
-		})
+		return memoryRow(t, s, "returns"+what, bucketsMemoryGoal, func() error { return getObject(ctx, c, key, int(size)) })
 	})
 }
 
@@ -114,14 +110,12 @@ func (r *repeatedly) Read(p []byte) (int, error) {
 }
 
 const (
-	readyGoal = 300 * time.Millisecond
-	idleGoal  = 60 << 20
+	readyGoal    = 300 * time.Millisecond
+	idleGoal     = 60 << 20
+	startColumns = "engine|ready, median>|ready, slowest>|goal>|memory when idle>|goal>"
 )
 
-func startTable(o *options, out io.Writer) *table {
-	fmt.Fprintf(out, "Median of %d starts.\n\n", o.size.starts)
-	return newTable(out, "engine|ready, median>|ready, slowest>|goal>|memory when idle>|goal>")
-}
+func startIntro(o *options) string { return fmt.Sprintf("Median of %d starts.", o.size.starts) }
 
 // measureStart does not count the first start, because it creates the tables.
 func measureStart(ctx context.Context, o *options, e *engine, t *table) error {

@@ -4,21 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	neighbourGoal = 100 * time.Millisecond // for the neighbour's p99
-	attackers     = 300                    // connections of the client that attacks
+	neighbourGoal    = 100 * time.Millisecond // for the neighbour's p99
+	attackers        = 300                    // connections of the client that attacks
+	neighbourColumns = "one client's attack|engine|its answers/s>|its 503s/s>|neighbour's p50, p99 alone>|beside it>|503s>"
 )
 
-func neighbourTable(o *options, out io.Writer) *table {
-	fmt.Fprintf(out, "%v windows, median of %d. The attack uses %d connections. The goal for the neighbour's p99 is %v.\n\n",
-		o.window, o.runs, attackers, neighbourGoal)
-	return newTable(out, "one client's attack|engine|its answers/s>|its 503s/s>|neighbour's p50, p99 alone>|beside it>|503s>")
+func neighbourIntro(o *options) string {
+	return fmt.Sprintf("%v windows, median of %d. The attack uses %d connections. The goal for the neighbour's p99 is %v.", o.window, o.runs, attackers, neighbourGoal)
 }
 
 // measureNeighbours measures a client that repeats its service's first work on one connection, while another client

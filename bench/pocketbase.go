@@ -79,19 +79,9 @@ func (p *pocketBase) signIn(ctx context.Context, s *server, collection, mail str
 	return answer.Token, err
 }
 
-// call sends JSON as the administrator, and decodes the answer, unless answer is nil.
+// call sends JSON as the administrator; see caller.json.
 func (p *pocketBase) call(ctx context.Context, s *server, method, path string, body, answer any) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	return with(ctx, p.credentials(s, "", p.admin), func(c *caller) error {
-		text, err := c.send(ctx, method, path, data)
-		if err != nil || answer == nil {
-			return err
-		}
-		return json.Unmarshal(text, answer)
-	})
+	return with(ctx, p.credentials(s, "", p.admin), func(c *caller) error { return c.json(ctx, method, path, body, answer) })
 }
 
 func (p *pocketBase) credentials(s *server, path, token string) credentials {
@@ -111,24 +101,18 @@ func (p *pocketBase) owner(s *server, n int) (credentials, error) {
 
 // fill creates the records, whose IDs PocketBase chooses.
 func (p *pocketBase) fill(ctx context.Context, _ *server, owners []credentials) error {
-	p.ids = nil
+	p.ids = make([][]string, len(owners))
 	return with(ctx, owners[0], func(c *caller) error {
-		for range owners {
-			var ids []string
+		for i := range p.ids {
 			for range extKeys {
-				answer, err := c.send(ctx, http.MethodPost, "", []byte(`{"value":`+extValue+`}`))
-				if err != nil {
-					return err
-				}
 				var made struct {
 					ID string `json:"id"`
 				}
-				if err := json.Unmarshal(answer, &made); err != nil {
+				if err := c.json(ctx, http.MethodPost, "", map[string]json.RawMessage{"value": json.RawMessage(extValue)}, &made); err != nil {
 					return err
 				}
-				ids = append(ids, made.ID)
+				p.ids[i] = append(p.ids[i], made.ID)
 			}
-			p.ids = append(p.ids, ids)
 		}
 		return nil
 	})
