@@ -60,7 +60,7 @@ type size struct {
 	large    int
 	listKeys int   // objects in the listed bucket; a multiple of 1,000
 	deletes  int   // per connection in a round
-	huge     int64 // object size for memory, in bytes
+	huge     int64 // object size for memory, in bytes; a multiple of 1 MiB
 }
 
 var full = size{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -86,27 +87,17 @@ func measureBucketsMemory(ctx context.Context, o *options, e *engine, t *table) 
 			return err
 		}
 		const key = s3Objects + "/huge"
+		mebibytes := slices.Repeat([][]byte{w.body(s3Middle)}, int(size/s3Middle))
+		body := io.MultiReader(each(mebibytes, func(data []byte) io.Reader { return bytes.NewReader(data) })...)
 		what := fmt.Sprintf(" a %s MiB object", thousands(int(size>>20)))
 		err := memoryRow(t, s, "stores"+what, bucketsMemoryGoal, func() error {
-			return c.transfer(ctx, http.MethodPut, key, io.LimitReader(&repeatedly{data: w.body(s3Middle)}, size), size, io.Discard)
+			return c.transfer(ctx, http.MethodPut, key, body, size, io.Discard)
 		})
 		if err != nil {
 			return err
 		}
 		return memoryRow(t, s, "returns"+what, bucketsMemoryGoal, func() error { return getObject(ctx, c, key, int(size)) })
 	})
-}
-
-// repeatedly is an endless body that repeats data.
-type repeatedly struct {
-	data []byte
-	at   int
-}
-
-func (r *repeatedly) Read(p []byte) (int, error) {
-	n := copy(p, r.data[r.at:])
-	r.at = (r.at + n) % len(r.data)
-	return n, nil
 }
 
 const (

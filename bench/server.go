@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload"
 )
 
 // server is `holdfast serve` with its own folder and default settings, except addresses, services, and settings that
@@ -147,22 +147,12 @@ func (s *server) until(ctx context.Context, every time.Duration, ready func() er
 }
 
 // ask requests a page of the admin listener.
-func (s *server) ask(ctx context.Context, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+path, http.NoBody)
-	if err != nil {
-		return nil, err
+func (s *server) ask(ctx context.Context, path string) (string, error) {
+	a, err := workload.Send(ctx, nil, http.MethodGet, "http://"+s.admin+path, "", "Authorization: Bearer "+s.token)
+	if err == nil && a.Status != http.StatusOK {
+		err = fmt.Errorf("%s: %d %.200s", path, a.Status, a.Body)
 	}
-	req.Header.Set("Authorization", "Bearer "+s.token)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", path, resp.Status)
-	}
-	return body, err
+	return a.Body, err
 }
 
 // command runs a subcommand with the server's settings, and returns its output.
@@ -283,5 +273,5 @@ func (s *server) profile(ctx context.Context, o *options, name string, load func
 		return err
 	}
 	name = strings.NewReplacer(": ", "-", " ", "-", "/", "-", ",", "").Replace(name) + ".pprof"
-	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
+	return os.WriteFile(filepath.Join(o.profiles, name), []byte(profile), 0o600)
 }
