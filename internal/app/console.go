@@ -40,7 +40,7 @@ func (a *App) newConsole() (c *console.Console, err error) {
 		Disabled: a.overview.Disabled,
 	})
 	own := append(pages.Pages(a.overview.Pages(), a.operations), c.OwnPages()...)
-	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Everyday: overview.Everyday, Search: a.overview.Search, Choose: pages.Choose(nil, a.operations), Finds: []service.Query{{What: "Settings by a word", Example: "max_requests"}}}}}
+	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Menu: overview.Menu, Search: a.overview.Search, Choose: pages.Choose(nil, a.operations), Finds: []service.Query{{What: "Settings by a word", Example: "max_requests"}}}}}
 	for _, s := range a.opened {
 		if s.Console == nil && len(s.operations) == 0 {
 			continue

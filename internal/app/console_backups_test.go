@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,14 +77,17 @@ func TestConsoleOffersWhatIsSet(t *testing.T) {
 	t.Parallel()
 	b, _, _ := serveConsole(t)
 	b.open("")
-	pages, pressed := map[string]bool{}, 0
-	for _, a := range b.page.all("a") {
-		if path, ok := strings.CutPrefix(a.attrs["href"], "/console/"); ok && !strings.ContainsAny(path, "/?#") {
-			pages[path] = true
-		}
-	}
-	for page := range pages {
+	pages, pressed := []string{""}, 0
+	for i := 0; i < len(pages); i++ {
+		page := pages[i]
 		b.open(page)
+		for _, nav := range b.page.all("nav") { // the menu and the tabs
+			for _, a := range nav.all("a") {
+				if path, ok := strings.CutPrefix(a.attrs["href"], "/console/"); ok && !strings.ContainsAny(path, "/?#") && !slices.Contains(pages, path) {
+					pages = append(pages, path)
+				}
+			}
+		}
 		for _, f := range b.page.all("form") {
 			to := f.attrs["action"]
 			if f.attrs["method"] != "post" || strings.Contains(to, "sign-out") || strings.HasPrefix(to, "/console/sessions") {

@@ -37,7 +37,7 @@ func consoleCards(t *testing.T, settings ...string) {
 	b.submit("Create", "key", "k", "value", "1")
 
 	want := map[string]string{
-		"Sync storage": "2 collections, 4 records", "Firefox Sync": "2 accounts, 1 storage node", "Extension storage": "1 install, 1 record",
+		"Firefox Sync": "2 collections, 4 records2 accounts, 1 storage node", "Records": "1 install, 1 record",
 		"Buckets": "1 bucket, 3 objects", "Guests": "0 wishlists, 0 handoffs",
 	}
 	b.await("", "so nobody can sign in to Firefox Sync")
@@ -55,10 +55,10 @@ func consoleCards(t *testing.T, settings ...string) {
 		}
 	}
 	// Other services may warn of a full disk or the hot state.
-	if strings.HasPrefix(cards["Firefox Sync"], "Firefox SyncOK") || !strings.HasPrefix(cards["Sync storage"], "Sync storageOK") {
+	if strings.HasPrefix(cards["Firefox Sync"], "Firefox SyncOK") || !strings.HasPrefix(cards["Records"], "RecordsOK") {
 		t.Errorf("states: %q", cards)
 	}
-	if len(cards) != 5 {
+	if len(cards) != 4 {
 		t.Errorf("%d cards: %q", len(cards), cards)
 	}
 	for _, a := range b.page.all("a") {

@@ -2,35 +2,52 @@ package app
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
-
-	"holdfast/internal/app/service"
 )
 
-// TestConsoleMenu checks that no section shows more than five pages before a click, and that Everyday pages exist.
+// TestConsoleMenu checks that the navigation has the entries in the users' words, that each has at most seven lines, and
+// that every page that needs no values is in one of them. Pages about a bucket that also work without one are its tabs.
 func TestConsoleMenu(t *testing.T) {
 	t.Parallel()
-	a, _ := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")
-	const most = 5
+	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")
+	o := browse(a.Config().Server.AdminToken.Reveal())
+	const most = 7
+	placed := map[string]int{}
 	for _, s := range a.console.Sections {
-		all := 0
+		for _, m := range s.Menu {
+			for _, path := range m.Pages {
+				placed[s.Name+"/"+path]++
+			}
+		}
 		for i := range s.Pages {
-			if s.Pages[i].Listed {
-				all++
+			pg := &s.Pages[i]
+			isOfBucket := s.Name == "buckets" && slices.Contains([]string{"lifecycle", "policy", "notifications"}, pg.Path)
+			if n := placed[s.Name+"/"+pg.Path]; pg.Listed && n != 1 && !isOfBucket || !pg.Listed && n > 0 {
+				t.Errorf("%s: the page %q is in %d lines of the menu", s.Title, pg.Path, n)
 			}
-		}
-		if len(s.Everyday) > most || len(s.Everyday) == 0 && all > most {
-			t.Errorf("%s shows %d of %d pages", s.Title, len(s.Everyday), all)
-		}
-		for i, path := range s.Everyday {
-			if slices.Contains(s.Everyday[:i], path) || !slices.ContainsFunc(s.Pages, func(p service.Page) bool { return p.Path == path && p.Listed }) {
-				t.Errorf("%s has no page %q, or twice", s.Title, path)
-			}
+			delete(placed, s.Name+"/"+pg.Path)
 		}
 	}
-	if len(a.console.Sections) < 6 {
-		t.Errorf("there are only %d sections", len(a.console.Sections))
+	if len(placed) > 0 {
+		t.Errorf("the menu names pages that do not exist: %v", placed)
+	}
+	page := o.want("overview", http.StatusOK, "", http.MethodGet, "/console/", nil)
+	_, nav, _ := strings.Cut(page, `<nav aria-label="Console">`)
+	nav, _, _ = strings.Cut(nav, "</nav>")
+	var entries []string
+	for _, found := range regexp.MustCompile(`</svg>([^<]+)</(?:summary|a)>`).FindAllStringSubmatch(nav, -1) {
+		entries = append(entries, found[1])
+	}
+	if want := []string{"Overview", "Firefox Sync", "Records", "Buckets", "Guests", "Activity", "Protection", "Settings"}; !slices.Equal(entries, want) {
+		t.Errorf("the entries are %q, want %q", entries, want)
+	}
+	for i, lines := range strings.Split(nav, "<details")[1:] {
+		if n := strings.Count(lines, "<li>"); n < 2 || n > most {
+			t.Errorf("entry %d has %d lines", i, n)
+		}
 	}
 }
 

@@ -28,7 +28,12 @@ var counts = []service.Counted{
 // console returns the pages that need more than an operation's form: the object browser with uploads, and forms beside
 // operations' pages. Files are only sent to admins, because they are user data.
 func (s *Buckets) console() *service.Console {
-	return &service.Console{Title: "Buckets", Icon: "bucket", Everyday: []string{"buckets", "accounts", "nodes"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseThing, Finds: finds, Counts: counts, Pages: []service.Page{
+	menu := []service.MenuItem{
+		{Pages: []string{"buckets"}}, {Title: "Accounts", Pages: []string{"accounts", "quotas", "tokens"}}, {Title: "Import", Pages: []string{"imports"}},
+		{Title: "Storage nodes", Pages: []string{"nodes", "damages", "audits"}}, {Title: "Plain names", Pages: []string{"names"}}, {Title: "Undelivered events", Pages: []string{"dead-letters"}},
+		{Under: service.MenuActivity, Title: "Background jobs", Pages: []string{"runs"}},
+	}
+	return &service.Console{Title: "Buckets", Icon: "bucket", Menu: menu, Frame: frame, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseThing, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "buckets", Title: "Buckets", Listed: true, Instead: true, Access: operate.ForViewers, Show: s.showBuckets},
 		{Path: "objects", Title: "Objects", Instead: true, Access: operate.ForViewers, Show: s.showObjects, Actions: []service.Action{
 			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},

@@ -3,6 +3,9 @@ package console
 // icons are paths in a view box of 20 by 20, drawn as strokes.
 var icons = map[string]string{
 	"server":   "M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01",
+	"activity": "M2.5 10.5h3.5l2.5-6 3.5 11 2.5-5h3",
+	"shield":   "M10 2.5 16.5 5v5c0 4-2.8 6.5-6.5 7.5C6.3 16.5 3.5 14 3.5 10V5zM7.2 10l2 2 3.6-4",
+	"settings": "M3 5.5h8M15 5.5h2M13 3.5v4M3 10h2M9 10h8M7 8v4M3 14.5h8M15 14.5h2M13 12.5v4",
 	"sync":     "M4 9a6 6 0 0 1 10.5-3L16 7.5M16 4v3.5h-3.5M16 11a6 6 0 0 1-10.5 3L4 12.5M4 16v-3.5h3.5",
 	"accounts": "M10 10a3.2 3.2 0 1 0 0-6.4 3.2 3.2 0 0 0 0 6.4zM3.8 17c.6-3.3 3-5 6.2-5s5.6 1.7 6.2 5",
 	"records":  "M7 3.5c-2 0-2 1-2 2.5s0 4-2 4c2 0 2 2.5 2 4s0 2.5 2 2.5M13 3.5c2 0 2 1 2 2.5s0 4 2 4c-2 0-2 2.5-2 4s0 2.5-2 2.5",

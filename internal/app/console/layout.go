@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
@@ -106,14 +107,34 @@ func (x *exchange) sendView(status int, s shown) error {
 	title := cmp.Or(view.Title, s.page.Title)
 	p := x.start(title+" · "+section.Title, view.Blocks...)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
-	x.header(p, section, listed(section, s.page, view))
+	var frame *service.Frame
+	if section.Frame != nil {
+		frame = section.Frame(s.page.Path, s.values)
+	}
+	if frame != nil && frame.Parents != nil {
+		framed := *view
+		framed.Parents = frame.Parents
+		view = &framed
+	}
+	menu := x.menu()
+	entry, item := x.position(menu, section, listed(section, s.page, view))
+	x.header(p, menu, entry, item)
 	p.open("main", "id", "main", "tabindex", "-1")
-	x.crumbs(p, section, view)
+	x.crumbs(p, section, entry, view)
 	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}
 	p.open("div", "class", "head")
-	p.title(title)
+	icon := ""
+	if frame != nil {
+		title, icon = frame.Title, frame.Icon
+		for _, l := range frame.Tabs {
+			path, _, _ := strings.Cut(l.To, "?")
+			r.tabs = append(r.tabs, path)
+		}
+	}
+	p.title(title, icon)
 	r.starts(view.Blocks)
 	p.close("div")
+	x.tabs(p, section, frame, item, s.page)
 	if x.session.notice != "" {
 		p.notice(service.OK, upper(x.session.notice)+".", "role", "status")
 	}

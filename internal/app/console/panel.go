@@ -1,14 +1,16 @@
 package console
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
 	"holdfast/internal/app/service"
 )
 
-// isFolded reports whether a form is hidden behind its title until it is needed. Forms with a trial button or files
-// stay open, since they are the purpose of their page.
+// isFolded reports whether a form is in a drawer until it is needed. Forms with a trial button or files are part of the
+// page, since they are its purpose.
 func isFolded(f *service.Form) bool { return f.Title != "" && f.Trial == nil && !takesFiles(f) }
 
 // hasAnchor reports whether links may lead to the form.
@@ -17,63 +19,123 @@ func hasAnchor(f *service.Form) bool { return isFolded(f) || takesFiles(f) }
 // formID returns the element ID that service.FormAnchor links to.
 func formID(f *service.Form) string { return service.FormAnchor(f.Page, f.Action)[1:] }
 
-// starts writes links to the page's forms beside the title, if a long block stands above the forms. Dangerous forms,
-// and forms that the role may not send, get none.
+// starts writes buttons for the page's forms beside the title, if it has a list, or else collects nothing: then a line
+// of its own opens each form, see drawerLine. Forms that destroy, and those after the first two, are behind a menu.
+// Forms that the role may not send get no button.
 func (r *renderer) starts(blocks []service.Block) {
-	var links []*service.Form
-	isLong := false
+	var forms []*service.Form
 	for _, b := range blocks {
 		switch b := b.(type) {
-		case *service.Table, *service.Image, *service.Text:
-			isLong = true
+		case *service.Table:
+			r.hasList = true
+		case *service.Live:
+			r.hasList = r.hasList || has[*service.Table](b.Blocks)
 		case *service.Form:
-			if isLong && hasAnchor(b) && !b.Danger && r.action(b, b.Action) != nil {
-				links = append(links, b)
+			if hasAnchor(b) && r.action(b, b.Action) != nil {
+				forms = append(forms, b)
 			}
 		}
 	}
-	if len(links) == 0 || len(links) > mostStarts {
+	if !r.hasList || len(forms) == 0 {
 		return
 	}
-	r.open("p", "class", "starts")
-	class := "primary"
-	for _, f := range links {
-		r.open("a", "href", "#"+formID(f), "class", class)
-		switch first, _, _ := strings.Cut(f.Title, " "); {
-		case takesFiles(f):
-			r.icon("upload")
-		case slices.Contains([]string{"Add", "Create", "Register"}, first):
-			r.icon("plus")
-		}
-		r.text(f.Title)
-		r.close("a")
-		class = "primary plain"
+	shown, others := forms, []*service.Form(nil)
+	for len(shown) > mostStarts || len(shown) > 0 && shown[len(shown)-1].Danger {
+		others = append(others, shown[len(shown)-1])
+		shown = shown[:len(shown)-1]
 	}
-	r.close("p")
+	r.open("div", "class", "starts")
+	for i, f := range shown {
+		class := "primary"
+		if i > 0 || f.Danger {
+			class = "primary plain"
+		}
+		r.opener(f, f.Title, class)
+	}
+	if len(others) > 0 {
+		slices.Reverse(others)
+		r.open("details", "class", "others")
+		r.open("summary", "aria-label", "More actions")
+		r.icon("more")
+		r.close("summary")
+		r.open("div")
+		for _, f := range others {
+			class := "plain"
+			if f.Danger {
+				class = "danger"
+			}
+			r.opener(f, f.Title, class)
+		}
+		r.close("div", "details")
+	}
+	r.close("div")
 }
 
-// mostStarts limits the links to forms at the top of a page. A page with more forms has no links, because it shows
-// little else.
+// mostStarts limits the buttons for forms at the top of a page.
 const mostStarts = 2
+
+// opener writes the button that opens a form's drawer, or leads to a form for files, which is part of the page.
+func (r *renderer) opener(f *service.Form, text, class string) {
+	icon := ""
+	switch first, _, _ := strings.Cut(f.Title, " "); {
+	case takesFiles(f):
+		icon = "upload"
+	case slices.Contains([]string{"Add", "Create", "Register"}, first):
+		icon = "plus"
+	}
+	tag, attrs := "button", []string{"type", "button", "popovertarget", formID(f), "class", class}
+	if takesFiles(f) {
+		tag, attrs = "a", []string{"href", "#" + formID(f), "class", class}
+	}
+	r.open(tag, attrs...)
+	if icon != "" {
+		r.icon(icon)
+	}
+	r.text(text)
+	r.close(tag)
+}
 
 // takesFiles reports whether a form accepts several files, which can be dropped on it.
 func takesFiles(f *service.Form) bool {
 	return slices.ContainsFunc(f.Fields, func(field service.Field) bool { return field.File && !field.One })
 }
 
-// openPanel begins a folded form; the caller closes the <details>.
-func (r *renderer) openPanel(f *service.Form, isOpen bool) {
-	open, class := "", ""
+// openDrawer begins a form beside the page; the caller closes the <section>. Without a list on the page, a line with a
+// button stands where the form is; see starts. Browsers show the drawer when its button is pressed, or when the address
+// names it, both without a script. After a failed action it is shown from the beginning.
+func (r *renderer) openDrawer(f *service.Form, isOpen bool) {
+	id := formID(f)
+	if !r.hasList {
+		class := "plain"
+		if f.Danger {
+			class = "danger"
+		}
+		r.open("div", "class", "line-of-form")
+		r.open("div")
+		r.element("h2", f.Title)
+		if f.Text != "" {
+			r.element("p", f.Text)
+		}
+		r.close("div")
+		r.opener(f, cmp.Or(f.Submit, f.Title)+"…", class)
+		r.close("div")
+	}
+	attrs := []string{"id", id, "class", "sheet", "role", "dialog", "aria-labelledby", id + "-title"}
 	if isOpen {
-		open = "yes"
+		attrs[3] = "sheet shown"
+	} else {
+		attrs = append(attrs, "popover", "auto")
 	}
-	if f.Danger {
-		class = "danger"
+	r.open("section", attrs...)
+	r.open("div", "class", "top")
+	r.element("h2", f.Title, "id", id+"-title")
+	if isOpen {
+		r.element("a", "Close", "href", r.self(slices.Collect(maps.Keys(r.values))), "class", "close")
+	} else {
+		r.element("button", "Close", "type", "button", "class", "plain", "popovertarget", id, "popovertargetaction", "hide")
+		r.element("a", "Close", "href", "#main", "class", "close")
 	}
-	r.open("details", "class", "panel", "open?", open)
-	r.open("summary", "class", class)
-	r.element("h2", f.Title)
-	r.close("summary")
+	r.close("div")
 }
 
 // views writes links to other presentations of the same page.

@@ -55,14 +55,16 @@ func titleOf(code int) string {
 func (x *exchange) sendProblem(p *page, path string, code int, err error) {
 	section, at := x.near(path)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
-	x.header(p, section, at)
+	menu := x.menu()
+	entry, item := x.position(menu, section, at)
+	x.header(p, menu, entry, item)
 	p.open("main", "id", "main", "tabindex", "-1")
 	view := &service.View{}
 	if at != nil {
 		view.Parents = []service.Link{{Text: at.Title, To: at.Path}}
 	}
-	x.crumbs(p, section, view)
-	p.title(titleOf(code))
+	x.crumbs(p, section, entry, view)
+	p.title(titleOf(code), "")
 	p.notice(service.Wrong, upper(Message(err))+".", "role", "alert")
 	text, links := x.advice(section, at, code)
 	if name, _, _ := strings.Cut(path, "/"); errors.Is(err, errPage) && slices.Contains(x.Disabled, name) {

@@ -25,8 +25,10 @@ type renderer struct {
 	values  url.Values        // its query values
 	failed  *failure          // as in shown
 	ids     int               // the last number from newID
-	blocks  int               // begun blocks; a form that is alone on its page is not folded
+	blocks  int               // begun blocks; a form that is alone on its page is not in a drawer
+	hasList bool              // buttons beside the title open the forms
 	tables  int               // begun tables; they number the parameters for their order
+	tabs    []string          // paths of the page's tabs, to which no other links lead
 	forms   []string          // element IDs in use, because rows may repeat a form
 	focus   bool              // focus the next field, because its form failed, or the next invalid field
 	wrong   map[string]string // messages by field, for the form that is being written
@@ -35,6 +37,12 @@ type renderer struct {
 	asked  asked                       // values for choices in the form that is being written
 	found  map[string]*service.Choices // results from choices, by kind and values
 	silent bool                        // do not ask for more choices: the service failed
+}
+
+// isTab reports whether a link leads to one of the page's tabs.
+func (r *renderer) isTab(to string) bool {
+	path, _, _ := strings.Cut(to, "?")
+	return slices.Contains(r.tabs, path)
 }
 
 // newID numbers elements in the order of the page, so they keep their IDs when the page is loaded again.
@@ -60,11 +68,12 @@ func (r *renderer) block(b service.Block) {
 	case *service.Notice:
 		r.notice(b.State, b.Text)
 	case *service.Links:
+		links := slices.DeleteFunc(slices.Clone(b.All), func(l service.Link) bool { return !r.opens(l.To) || r.isTab(l.To) })
+		if len(links) == 0 {
+			return
+		}
 		r.open("ul", "class", "links")
-		for i, l := range b.All {
-			if !r.opens(l.To) {
-				continue
-			}
+		for i, l := range links {
 			class := ""
 			if b.Primary && i == 0 {
 				class = "primary"
@@ -382,9 +391,10 @@ func (r *renderer) form(f *service.Form) {
 	if r.failed != nil && f.Has(r.failed.action) && keeps(r.failed.values, f.Keep) {
 		typed = r.failed.values
 	}
-	isPanel := r.blocks > 1 && isFolded(f)
+	isPanel := (r.blocks > 1 || r.hasList) && isFolded(f) && !slices.Contains(r.forms, formID(f))
 	if isPanel {
-		r.openPanel(f, typed != nil)
+		r.forms = append(r.forms, formID(f))
+		r.openDrawer(f, typed != nil)
 	} else {
 		r.heading(f.Title)
 	}
@@ -417,7 +427,7 @@ func (r *renderer) form(f *service.Form) {
 		r.element("summary", f.Submit+"…", summary...)
 		r.element("p", f.Ask)
 	}
-	if id := formID(f); (isPanel || takesFiles(f)) && !slices.Contains(r.forms, id) {
+	if id := formID(f); takesFiles(f) && !slices.Contains(r.forms, id) {
 		attrs, r.forms = append(attrs, "id", id), append(r.forms, id)
 	}
 	r.open("form", append(attrs, "class", class)...)
@@ -444,7 +454,7 @@ func (r *renderer) form(f *service.Form) {
 		r.close("details")
 	}
 	if isPanel {
-		r.close("details")
+		r.close("section")
 	}
 }
 

@@ -62,8 +62,20 @@ type Overview struct {
 	counts counts
 }
 
-// Everyday are the pages that operators need most.
-var Everyday = []string{"", "checks", "log", "backup", "settings"}
+// Menu places the server's pages in the navigation.
+var Menu = []service.MenuItem{
+	{Under: service.MenuOverview, Title: service.MenuOverview, Pages: []string{"", "checks"}},
+	{Under: service.MenuActivity, Title: "Log", Pages: []string{"log"}},
+	{Under: service.MenuActivity, Title: "Changes", Pages: []string{"changes"}},
+	{Under: service.MenuActivity, Title: "Background jobs", Pages: []string{"runs", "sweeps"}},
+	{Under: service.MenuProtection, Title: "Backups", Pages: []string{"backup", "databases"}},
+	{Under: service.MenuProtection, Title: "Restore points", Pages: []string{"restore-points"}},
+	{Under: service.MenuProtection, Title: "Copies", Pages: []string{"copies"}},
+	{Under: service.MenuProtection, Title: "Alerts", Pages: []string{"alerts"}},
+	{Under: service.MenuSettings, Title: "Settings", Pages: []string{"settings"}},
+	{Under: service.MenuSettings, Title: "Read-only", Pages: []string{"read-only"}},
+	{Under: service.MenuSettings, Title: "Sessions", Pages: []string{"sessions"}},
+}
 
 // Pages returns the server's pages. Those with an operation's path are added to its page.
 func (o *Overview) Pages() []service.Page {

@@ -150,10 +150,12 @@ func (o *Overview) fullest() *disk {
 	})
 }
 
-// cards shows each service with its state, amounts and sizes. Services that are off come last.
+// cards shows each service with its state, amounts and sizes; services with the same title share a card, which has the
+// worst state. Services that are off come last.
 func (o *Overview) cards(ctx context.Context, usages map[string]usage, findings []service.Finding) *service.Cards {
 	unready, counted := o.Unready(ctx), o.countLines(ctx)
 	b := &service.Cards{Title: "Services"}
+	var databases [][]*engine.Database // by card
 	for _, s := range o.Services {
 		c := service.Card{Title: operate.Sentence(s.Name), State: service.OK}
 		if s.Console != nil {
@@ -170,15 +172,31 @@ func (o *Overview) cards(ctx context.Context, usages map[string]usage, findings 
 		if line := counted[s.Name]; line != "" {
 			c.Lines = append(c.Lines, line)
 		}
-		for _, d := range s.Databases {
-			c.Lines = append(c.Lines, sizeLine(d, usages[d.Where]))
+		at := slices.IndexFunc(b.All, func(other service.Card) bool { return other.Title == c.Title })
+		if at < 0 {
+			at, b.All, databases = len(b.All), append(b.All, c), append(databases, nil)
+		} else {
+			b.All[at] = joinedCards(b.All[at], c)
 		}
-		b.All = append(b.All, c)
+		databases[at] = append(databases[at], s.Databases...)
+	}
+	for i, all := range databases {
+		b.All[i].Lines = append(b.All[i].Lines, sizeLines(all, usages)...)
 	}
 	for _, name := range o.Disabled {
 		b.All = append(b.All, service.Card{Title: operate.Sentence(name), Lines: []string{"disabled", "set " + name + ".enabled to use it"}})
 	}
 	return b
+}
+
+// joinedCards returns a card with the lines of both, and the state and problem of the worse.
+func joinedCards(a, b service.Card) service.Card {
+	order := []service.State{service.OK, service.Warning, service.Wrong}
+	if slices.Index(order, b.State) > slices.Index(order, a.State) {
+		a.State, a.Problem = b.State, b.Problem
+	}
+	a.Lines = append(a.Lines, b.Lines...)
+	return a
 }
 
 // problemOf returns the worst finding about a service, as a link to the checks.
@@ -195,14 +213,36 @@ func problemOf(findings []service.Finding, name string) (state service.State, wh
 	return problems[0].State, &service.Link{Text: text, To: "checks"}
 }
 
-// sizeLine returns e.g. "SQLite, 1.2 MiB, +3 KiB in 5 hours".
-func sizeLine(d *engine.Database, u usage) string {
-	line := d.Target.Kind.Title()
-	if text := u.sizeText(); text != "" {
-		line += ", " + text
+// sizeLines returns a line for each engine, e.g. "SQLite, 1.2 MiB, +3 KiB in 5 hours". A database that several services
+// share is counted once; the growth is left out unless it is known for the same period for all.
+func sizeLines(all []*engine.Database, usages map[string]usage) (lines []string) {
+	sums, counted := map[string]*usage{}, map[string]bool{}
+	var titles []string
+	for _, d := range all {
+		if counted[d.Where] {
+			continue
+		}
+		counted[d.Where] = true
+		title, u := d.Target.Kind.Title(), usages[d.Where]
+		sum := sums[title]
+		if sum == nil {
+			sums[title], titles = &u, append(titles, title)
+			continue
+		}
+		if sum.in != u.in {
+			sum.in = 0
+		}
+		sum.size, sum.grown, sum.isKnown = sum.size+u.size, sum.grown+u.grown, sum.isKnown && u.isKnown
 	}
-	if u.in >= leastShown {
-		line += ", " + u.growthText()
+	for _, title := range titles {
+		line, u := title, sums[title]
+		if text := u.sizeText(); text != "" {
+			line += ", " + text
+		}
+		if u.in >= leastShown {
+			line += ", " + u.growthText()
+		}
+		lines = append(lines, line)
 	}
-	return line
+	return lines
 }

@@ -19,8 +19,11 @@ type Console struct {
 	Icon  string // as in package console; "": a box
 	Pages []Page // written by hand; package operate/console adds those for operations
 
-	// Paths of the most used pages; the navigation shows the others after a click. Empty: all.
-	Everyday []string
+	// Menu is the section's part of the navigation. Empty: each listed page has an item of its own.
+	Menu []MenuItem
+
+	// Frame, if set, returns the header for pages about one thing, e.g. a bucket, or nil for other pages.
+	Frame func(path string, values url.Values) *Frame
 
 	// Search, if set, finds things by name prefix: at most MaxHits per index, with a single lookup each.
 	Search func(ctx context.Context, prefix string) ([]Hit, error)
@@ -32,6 +35,33 @@ type Console struct {
 
 	// Backlogs, if set, returns pending work for the overview. It must be fast. Links are relative to the service.
 	Backlogs func(context.Context) ([]Fact, error)
+}
+
+// Entries of the navigation that belong to no service. Services place pages below them with MenuItem.Under.
+const (
+	MenuOverview   = "Overview"
+	MenuActivity   = "Activity"   // what happened: requests, changes, jobs
+	MenuProtection = "Protection" // backups, replica, alerts
+	MenuSettings   = "Settings"
+)
+
+// MenuItem is a line in the navigation. Items of several sections with the same Under and Title are one line, whose
+// tabs have the sections' titles.
+type MenuItem struct {
+	Title string   // "": the first page's
+	Under string   // title of the entry; "": the section's own
+	Pages []string // paths; the line leads to the first, which shows links to the others as tabs
+	Later bool     // below the items of the entry's other sections
+}
+
+// Frame is the header of pages about the same thing: the thing's name, and a tab for each page.
+type Frame struct {
+	Title string // the thing's name
+	Kind  string // what it is, e.g. "Bucket"
+	Icon  string // as Console.Icon
+	Tabs  []Link // the current one has the page's path
+
+	Parents []Link // breadcrumbs, instead of the view's; nil: the view's
 }
 
 // Counted is a count of table rows, or a column sum, read in the background.

@@ -139,7 +139,10 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Routes: httpapi.Routes(), Conditions: httpapi.Conditions},
 	}}}
 	opened.Ready = db.Ready(s.opened.Ping)
-	opened.Console = &service.Console{Title: "Sync storage", Icon: "sync", Counts: []service.Counted{
+	opened.Console = &service.Console{Title: "Firefox Sync", Icon: "sync", Menu: []service.MenuItem{
+		{Title: "Browser comparisons", Pages: []string{"comparisons"}, Later: true}, {Title: "Storage tokens", Pages: []string{"tokens"}, Later: true},
+		{Under: service.MenuActivity, Title: "Background jobs", Pages: []string{"runs"}},
+	}, Counts: []service.Counted{
 		{Of: "collection", Table: "user_collections", Where: "collection_id <> 0"},
 		{Of: "record", Table: "user_collections", Where: "collection_id <> 0", Sum: "count"},
 	}}

@@ -224,7 +224,9 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
 	opened.Refusals = refusals
 	opened.Console = &service.Console{
-		Title: "Firefox Sync", Icon: "accounts", Search: s.search, Finds: finds, Everyday: []string{"accounts", "access", "refused"},
+		Title: "Firefox Sync", Icon: "sync", Search: s.search, Finds: finds, Menu: []service.MenuItem{
+			{Title: "Accounts", Pages: []string{"accounts", "users"}}, {Title: "Who may sign in", Pages: []string{"access", "refused"}}, {Title: "Storage nodes", Pages: []string{"nodes"}},
+		},
 		Counts: []service.Counted{{Of: "account", Table: "users", Where: "replaced_at IS NULL"}, {Of: "storage node", Table: "nodes"}},
 	}
 	const setting, path = "identity.sync.tokenserver.uri", "/1.0/sync/1.5"

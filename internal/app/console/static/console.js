@@ -71,16 +71,28 @@ document.addEventListener("htmx:afterSwap", (e) => {
   }
 });
 
-// A link to a form opens its panel, which not every browser does, and focuses the first empty field.
-const openPanel = () => {
-  const target = document.getElementById(location.hash.slice(1));
-  target?.closest("details")?.setAttribute("open", "");
-  if (!target?.matches("form")) return;
-  const fields = [...target.querySelectorAll(".field :is(input:not([type=checkbox], [type=file]), textarea)")];
-  fields.find((field) => field.value === "")?.focus({ preventScroll: true });
+// focusFirst focuses a form's first empty field, or its first field.
+const focusFirst = (form) => {
+  const fields = [...form.querySelectorAll(".field :is(input:not([type=checkbox], [type=file], [type=hidden]), textarea, select)")];
+  (fields.find((field) => field.value === "") ?? fields[0])?.focus({ preventScroll: true });
 };
-addEventListener("hashchange", openPanel);
-document.addEventListener("click", (e) => e.target.closest?.(".starts a") && setTimeout(openPanel));
+
+// A link to a form opens its drawer. Without this script the style sheet shows it.
+const openTarget = () => {
+  const target = document.getElementById(location.hash.slice(1));
+  if (!target) return;
+  if (target.matches("[popover]")) {
+    history.replaceState(null, "", location.pathname + location.search);
+    target.showPopover();
+  } else if (target.matches("form")) {
+    target.scrollIntoView({ block: "start" });
+    focusFirst(target);
+  }
+};
+addEventListener("hashchange", openTarget);
+document.addEventListener("click", (e) => e.target.closest?.(".starts a") && setTimeout(openTarget));
+document.addEventListener("toggle", (e) => e.newState === "open" && e.target.matches?.(".sheet") && focusFirst(e.target), true);
+openTarget();
 
 document.addEventListener("keydown", (e) => {
   if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;
