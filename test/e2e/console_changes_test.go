@@ -3,6 +3,7 @@ package e2e
 import (
 	"strings"
 
+	"holdfast/internal/app/service"
 	"holdfast/test/chromium"
 )
 
@@ -56,6 +57,41 @@ func (c *consolePages) askByKeyboard(axe *chromium.Axe) {
 	chromium.Run[bool](c.t, c.p, `return !!await until(() => !$(arguments[0]).checkVisibility())`, ask)
 }
 
+// openAll clicks on what shows a button: its drawer, which may be in a menu, and menus.
+const openAll = `const open = (e) => {
+		for (let d = e.closest('details'); d; d = d.parentElement.closest('details')) if (!d.open) d.querySelector('summary').click();
+	};
+	const sheet = button.closest('[popover]');
+	if (sheet && !sheet.matches(':popover-open')) {
+		const opener = $('main :not(.sheet *)[popovertarget="' + sheet.id + '"]');
+		open(opener);
+		if (!opener.checkVisibility()) throw new Error('nothing opens ' + sheet.id);
+		opener.click();
+	}
+	open(button);`
+
+// drawerByKeyboard opens a drawer, which takes the focus, and closes it, which gives the focus back.
+func (c *consolePages) drawerByKeyboard(axe *chromium.Axe) {
+	c.t.Helper()
+	const opener = "main .starts button"
+	c.p.Go(c.t, c.base+"buckets/buckets")
+	c.p.TabTo(c.t, opener)
+	c.p.Press(c.t, opener, "Enter")
+	c.p.AwaitFocus(c.t, ".sheet [name=bucket]")
+	for _, v := range axe.Violations(c.t, c.p) {
+		c.t.Errorf("drawer: %s", v)
+	}
+	c.p.Press(c.t, ".sheet [name=bucket]", "Escape")
+	c.p.AwaitFocus(c.t, opener)
+	c.p.Go(c.t, c.base+"buckets/buckets"+service.FormAnchor("", "create"))
+	c.p.AwaitFocus(c.t, ".sheet [name=bucket]")
+	c.p.Go(c.t, c.base+"buckets/buckets")
+	text := c.submit(step{button: "Create bucket", fields: []string{"bucket", "A bucket"}})
+	if !strings.Contains(text, "lower-case") || !chromium.Run[bool](c.t, c.p, `const name = $('.sheet.shown [name=bucket]'); return name.value === 'A bucket' && name.checkVisibility()`) {
+		c.t.Errorf("the drawer of a failed form does not show it: %s", text)
+	}
+}
+
 func (c *consolePages) submit(s step) string {
 	c.t.Helper()
 	c.p.Await(c.t, func() {
@@ -63,7 +99,7 @@ func (c *consolePages) submit(s step) string {
 			const [name, fields] = arguments, buttons = all('main button[type=submit]');
 			const button = buttons.find(b => b.textContent === name || b.getAttribute('aria-label') === name);
 			if (!button) throw new Error('no button ' + name + ' in ' + document.body.textContent);
-			for (let d = button.closest('details'); d; d = d.parentElement.closest('details')) if (!d.open) d.querySelector('summary').click();
+			`+openAll+`
 			if (!button.checkVisibility()) button.closest('tr')?.querySelector('.more > summary').click();
 			if (!button.checkVisibility()) throw new Error('the button ' + name + ' is hidden');
 			for (let i = 0; i < fields.length; i += 2) {
@@ -88,9 +124,11 @@ func (c *consolePages) submit(s step) string {
 func (c *consolePages) buttonsCanBeSeen(page string) {
 	c.t.Helper()
 	for _, hidden := range chromium.Run[[]string](c.t, c.p, `return all('main button[type=submit]').filter(button => {
-		for (let d = button.closest('details'); d; d = d.parentElement.closest('details')) if (!d.open) d.querySelector('summary').click();
+		`+openAll+`
 		if (!button.checkVisibility()) button.closest('tr')?.querySelector('.more > summary').click();
-		return !button.checkVisibility();
+		const hidden = !button.checkVisibility();
+		sheet?.hidePopover();
+		return hidden;
 	}).map(button => button.textContent)`) {
 		c.t.Errorf("%s: the button %s is hidden", page, hidden)
 	}

@@ -245,6 +245,7 @@ func TestConsole(t *testing.T) {
 	}
 	chromium.Run[bool](t, p, `$('.live-state button').click(); return !!await until(() => $('.live-state').textContent === 'Continue updates')`)
 	c.askByKeyboard(axe)
+	c.drawerByKeyboard(axe)
 	c.makeChanges()
 	if problems := p.Problems(); len(problems) > 0 {
 		t.Errorf("page problems:\n%s", strings.Join(problems, "\n"))

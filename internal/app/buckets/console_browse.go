@@ -81,27 +81,21 @@ func prefixOf(r *service.PageRequest) (folder, name string) {
 	return folder, cmp.Or(r.Value("name"), prefix[len(folder):])
 }
 
-// listObjects fills t with a folder's page. A position is the last object's or folder's name.
+// listObjects fills t with a folder's page.
 func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, t *service.Table) error {
 	folder, name := prefixOf(r)
-	q := buckets.Query{Prefix: folder + name, Delimiter: "/", Limit: consoleRows}
-	if after := r.Value("after"); after != "" {
-		q = q.Starting(after)
-	}
-	page, err := s.opened.List(ctx, a.ID, b.ID, q)
+	entries, next, err := s.listLevel(ctx, a, b, folder+name, r.Value("after"))
 	if err != nil {
 		return err
 	}
 	t.Columns = []service.Column{{Title: "Name"}, {Title: "Size", Number: true}, {Title: "Modified"}, {Title: "Type"}}
 	t.Bulk = bulkForms(a, b, folder)
-	for i := range page.Entries {
-		e := &page.Entries[i]
+	for i := range entries {
+		e := &entries[i]
 		t.Bulk.Keys, t.Bulk.Names = append(t.Bulk.Keys, keyOf(e)), append(t.Bulk.Names, nameInFolder(e.Name(), folder))
 		t.Rows = append(t.Rows, entryCells(a, b, e, folder, r.Value("view")))
 	}
-	if page.More {
-		t.Next = page.Entries[len(page.Entries)-1].Name()
-	}
+	t.Next = next
 	return nil
 }
 

@@ -21,7 +21,7 @@ var static embed.FS
 
 // assets lists the files that the console serves, by their path below static/. Other embedded files are unreachable.
 var assets = map[string]asset{
-	"console.css":       newAsset("console.css", "text/css; charset=utf-8"),
+	"console.css":       newAsset("console.css", "text/css; charset=utf-8").with("lib/inter.woff2", font),
 	"console.js":        newAsset("console.js", "text/javascript; charset=utf-8"),
 	"search.js":         newAsset("search.js", "text/javascript; charset=utf-8"),
 	"upload.js":         newAsset("upload.js", "text/javascript; charset=utf-8"),
@@ -30,7 +30,12 @@ var assets = map[string]asset{
 	"lib/htmx.min.js":   newAsset("lib/htmx.min.js", "text/javascript; charset=utf-8"),
 	"lib/uPlot.min.js":  newAsset("lib/uPlot.min.js", "text/javascript; charset=utf-8"),
 	"lib/uPlot.min.css": newAsset("lib/uPlot.min.css", "text/css; charset=utf-8"),
+	"theme.js":          newAsset("theme.js", "text/javascript; charset=utf-8"),
+	"lib/inter.woff2":   font,
 }
+
+// font is a subset of Inter: Latin letters, weights 400 to 700. See docs/decisions/0053-console-design.md.
+var font = newAsset("lib/inter.woff2", "font/woff2")
 
 type asset struct {
 	body, kind string // content, and content type
@@ -45,6 +50,14 @@ func newAsset(name, kind string) asset {
 	}
 	sum := sha256.Sum256(body)
 	return asset{string(body), kind, hex.EncodeToString(sum[:8])}
+}
+
+// with adds another asset's version to its address in a, so that browsers keep that one, too.
+func (a asset) with(name string, other asset) asset {
+	a.body = strings.ReplaceAll(a.body, name, name+"?v="+other.version)
+	sum := sha256.Sum256([]byte(a.body))
+	a.version = hex.EncodeToString(sum[:8])
+	return a
 }
 
 // assetLink returns a link with the file's version, which lets browsers keep the file for a year. name must be in

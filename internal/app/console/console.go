@@ -107,7 +107,7 @@ func (c *Console) routes() (all []web.Route) {
 
 // policy is every response's Content-Security-Policy. It allows no inline script or style and no other host, so text
 // from users cannot run, even if it should become markup.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // exchange is a request with its response.
 type exchange struct {

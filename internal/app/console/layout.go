@@ -28,6 +28,8 @@ func (c *Console) start(title string, blocks ...service.Block) *page {
 	p.open("meta", "name", "viewport", "content", "width=device-width, initial-scale=1")
 	p.open("meta", "name", "color-scheme", "content", "light dark")
 	p.element("title", title+" · Holdfast")
+	p.element("script", "", "src", assetLink("theme.js")) // before the first paint
+	p.open("link", "rel", "preload", "as", "font", "type", "font/woff2", "crossorigin?", "yes", "href", assetLink("lib/inter.woff2"))
 	p.open("link", "rel", "stylesheet", "href", assetLink("console.css"))
 	p.open("link", "rel", "icon", "href", assetLink("icon.svg"))
 	script := func(name string) { p.element("script", "", "src", assetLink(name), "defer?", "yes") }

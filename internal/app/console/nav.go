@@ -29,6 +29,13 @@ func (x *exchange) header(p *page, menu []entry, current *entry, at *item) {
 	x.navigation(p, menu, current, at)
 	p.close("nav")
 	p.element("a", "Guides", "href", service.GuidePrefix, "class", "guides")
+	p.open("div", "class", "theme", "hidden?", "yes") // shown by the script
+	p.element("label", "Colors", "for", "theme")
+	p.open("select", "id", "theme")
+	for _, theme := range []string{"system", "light", "dark"} {
+		p.element("option", upper(theme), "value", theme)
+	}
+	p.close("select", "div")
 	p.open("form", "method", "post", "action", Prefix+"sign-out", "class", "who")
 	p.open("input", "type", "hidden", "name", "csrf", "value", x.session.csrf)
 	if x.session.role == viewer {

@@ -11,7 +11,14 @@ import (
 
 // isFolded reports whether a form is in a drawer until it is needed. Forms with a trial button or files are part of the
 // page, since they are its purpose.
-func isFolded(f *service.Form) bool { return f.Title != "" && f.Trial == nil && !takesFiles(f) }
+func isFolded(f *service.Form) bool {
+	return f.Title != "" && f.Trial == nil && !takesFiles(f) && !isLone(f)
+}
+
+// isLone reports whether a form is only a button.
+func isLone(f *service.Form) bool {
+	return len(f.Fields) == 0 && f.Confirm == "" && f.Trial == nil
+}
 
 // hasAnchor reports whether links may lead to the form.
 func hasAnchor(f *service.Form) bool { return isFolded(f) || takesFiles(f) }
@@ -110,13 +117,7 @@ func (r *renderer) openDrawer(f *service.Form, isOpen bool) {
 		if f.Danger {
 			class = "danger"
 		}
-		r.open("div", "class", "line-of-form")
-		r.open("div")
-		r.element("h2", f.Title)
-		if f.Text != "" {
-			r.element("p", f.Text)
-		}
-		r.close("div")
+		r.openLine(f)
 		r.opener(f, cmp.Or(f.Submit, f.Title)+"…", class)
 		r.close("div")
 	}
@@ -134,6 +135,17 @@ func (r *renderer) openDrawer(f *service.Form, isOpen bool) {
 	} else {
 		r.element("button", "Close", "type", "button", "class", "plain", "popovertarget", id, "popovertargetaction", "hide")
 		r.element("a", "Close", "href", "#main", "class", "close")
+	}
+	r.close("div")
+}
+
+// openLine begins a line with a form's title and text; the caller adds the button and closes the <div>.
+func (r *renderer) openLine(f *service.Form) {
+	r.open("div", "class", "line-of-form")
+	r.open("div")
+	r.element("h2", f.Title)
+	if f.Text != "" {
+		r.element("p", f.Text)
 	}
 	r.close("div")
 }

@@ -395,10 +395,12 @@ func (r *renderer) form(f *service.Form) {
 	if isPanel {
 		r.forms = append(r.forms, formID(f))
 		r.openDrawer(f, typed != nil)
+	} else if isLone(f) && f.Title != "" {
+		r.openLine(f)
 	} else {
 		r.heading(f.Title)
 	}
-	if f.Text != "" {
+	if f.Text != "" && !(isLone(f) && f.Title != "") {
 		r.element("p", f.Text)
 	}
 	to := func(a *service.Action) string {
@@ -455,6 +457,8 @@ func (r *renderer) form(f *service.Form) {
 	}
 	if isPanel {
 		r.close("section")
+	} else if isLone(f) && f.Title != "" {
+		r.close("div")
 	}
 }
 

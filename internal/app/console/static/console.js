@@ -94,6 +94,18 @@ document.addEventListener("click", (e) => e.target.closest?.(".starts a") && set
 document.addEventListener("toggle", (e) => e.newState === "open" && e.target.matches?.(".sheet") && focusFirst(e.target), true);
 openTarget();
 
+const theme = document.getElementById("theme");
+if (theme) {
+  theme.value = document.documentElement.dataset.theme ?? "system";
+  theme.parentNode.hidden = false;
+  theme.addEventListener("change", () => {
+    applyTheme(theme.value);
+    try {
+      localStorage.setItem("theme", theme.value);
+    } catch {}
+  });
+}
+
 document.addEventListener("keydown", (e) => {
   if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;
   const menu = document.querySelector(".menu");

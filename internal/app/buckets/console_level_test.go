@@ -1,0 +1,92 @@
+package buckets
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"holdfast/internal/buckets"
+)
+
+// levelOf lists sorted names as a store does.
+func levelOf(names []string) func(buckets.Query) (buckets.Page, error) {
+	return func(q buckets.Query) (page buckets.Page, err error) {
+		for _, name := range names {
+			e := buckets.Entry{Object: &buckets.Object{Name: name}}
+			if folder, _, ok := strings.Cut(name, "/"); ok {
+				e = buckets.Entry{Group: folder + "/"}
+			}
+			n := len(page.Entries)
+			if e.Name() <= q.Start.Name && q.Start.Name != "" || n > 0 && page.Entries[n-1].Name() == e.Name() {
+				continue
+			}
+			if n == q.Limit {
+				page.More = true
+				break
+			}
+			page.Entries = append(page.Entries, e)
+		}
+		return page, nil
+	}
+}
+
+// TestLevels checks that the pages of a level contain each entry once, and the subfolders first if they are found.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-e,]{1,2}(/x)?`), 0, 40, rapid.ID).Draw(t, "names")
+		slices.Sort(names)
+		l := &level{list: levelOf(names), look: rapid.IntRange(1, 60).Draw(t, "look")}
+		limit := rapid.IntRange(1, 9).Draw(t, "limit")
+		all, err := l.list(buckets.Query{Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want []string
+		for i := range all.Entries {
+			want = append(want, all.Entries[i].Name())
+		}
+		after := ""
+		for pages := 0; ; pages++ {
+			from, err := parsePosition(after)
+			if err != nil || pages > len(want)+2 {
+				t.Fatalf("page %d at %q: %v", pages, after, err)
+			}
+			entries, next, err := l.page(from, limit)
+			if err != nil || len(entries) > limit {
+				t.Fatalf("%d entries, %v", len(entries), err)
+			}
+			for i := range entries {
+				got = append(got, entries[i].Name())
+			}
+			if next == nil {
+				break
+			}
+			after = next.String()
+		}
+		isFolder := func(name string) bool { return strings.HasSuffix(name, "/") }
+		if l.look > len(want) {
+			slices.SortStableFunc(want, func(a, b string) int {
+				switch {
+				case isFolder(a) == isFolder(b):
+					return 0
+				case isFolder(a):
+					return -1
+				}
+				return 1
+			})
+		} else {
+			slices.Sort(got)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	})
+	for _, wrong := range []string{"a", "objects", "objects,x,", "objects,5,ab", "objects,-1,"} {
+		if _, err := parsePosition(wrong); err == nil {
+			t.Errorf("%q is a position", wrong)
+		}
+	}
+}
