@@ -42,7 +42,8 @@ const (
 
 // objectRows are statements for the rows of objects.
 type objectRows struct {
-	postgres               bool
+	*bare
+
 	owner, objects, listed string // IDs of the account and of the buckets
 }
 
@@ -50,7 +51,7 @@ type objectRows struct {
 func (r objectRows) put(path string, body []byte) stmt {
 	name := strings.TrimPrefix(path, s3Objects+"/")
 	sum := md5.Sum(body) //nolint:gosec // the ETag of S3
-	if r.postgres {
+	if !r.onSQLite() {
 		return sql(pgPutObject, r.owner, name, r.objects, time.Now(), len(body), sum[:], body)
 	}
 	now := time.Now().UnixMicro()
@@ -59,10 +60,7 @@ func (r objectRows) put(path string, body []byte) stmt {
 
 // one runs a statement on the row of an object with this path.
 func (r objectRows) one(lite, postgres, path string) stmt {
-	if r.postgres {
-		lite = postgres
-	}
-	return sql(lite, r.owner, r.objects, strings.TrimPrefix(path, s3Objects+"/")).want(1)
+	return sql(r.either(lite, postgres), r.owner, r.objects, strings.TrimPrefix(path, s3Objects+"/")).want(1)
 }
 
 // get reads a row with its body. The row must exist, also for delete.
@@ -73,7 +71,7 @@ func (r objectRows) delete(path string) stmt { return r.one(bucketsDelete, pgDel
 // list reads n rows from this key on. n = 1 only reads the key, to find the next folder.
 func (r objectRows) list(from string, n int) stmt {
 	switch {
-	case r.postgres:
+	case !r.onSQLite():
 		return sql(pgListObjects, r.owner, r.listed, from, n).want(n)
 	case n == 1:
 		return sql(bucketsNext, r.owner, r.listed, from).want(1)
@@ -88,7 +86,7 @@ func (w *s3Load) open(b *bare) error {
 	if err != nil {
 		return err
 	}
-	w.rows = objectRows{postgres: !b.onSQLite()}
+	w.rows = objectRows{bare: b}
 	if _, err := fmt.Sscan(ids, &w.rows.owner, &w.rows.objects, &w.rows.listed); err != nil {
 		return err
 	}
