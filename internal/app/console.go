@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -81,16 +82,21 @@ func (a *App) consoleHandler() http.Handler {
 	return m
 }
 
-// newTail keeps the log in memory, except console requests: the log page sends one every two seconds.
+// newTail keeps the log in memory, except console requests, because the log page sends one every two seconds. Refused ones
+// are kept.
 func newTail(to io.Writer) *obs.Tail {
 	t := obs.NewTail(to)
 	t.Skip = func(line []byte) bool {
 		_, text, _ := bytes.Cut(line, []byte(" "))
 		_, object, _ := bytes.Cut(line, []byte(","))
-		return bytes.HasPrefix(text, []byte("level=INFO msg=request service=console ")) || bytes.HasPrefix(object, []byte(`"level":"INFO","msg":"request","service":"console",`))
+		ofConsole := bytes.HasPrefix(text, []byte("level=INFO msg=request service=console ")) || bytes.HasPrefix(object, []byte(`"level":"INFO","msg":"request","service":"console",`))
+		return ofConsole && !refusedStatus.Match(line)
 	}
 	return t
 }
+
+// refusedStatus finds the status of a refused request in a line of either format, in which routes and methods contain no quote.
+var refusedStatus = regexp.MustCompile(`^[^"]* status=40[13] |^\{"time".*?,"status":40[13],`)
 
 // consoleHint returns the hint with a sign-in link. ok is false without a console or an admin listener.
 func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {

@@ -214,7 +214,7 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 		}
 		closed.ServeHTTP(w, r)
 	})))
-	return adminHandler{pages: a.consoleHandler(), open: open, Handler: withJSONErrors(a.checkHost(open))}
+	return adminHandler{pages: a.consoleHandler(), open: open, noToken: a.logNoToken, Handler: withJSONErrors(a.checkHost(open))}
 }
 
 // adminHandler chooses between the console and the API. Browsers that go astray get a page.
@@ -222,6 +222,8 @@ type adminHandler struct {
 	http.Handler
 	pages http.Handler // console; checks hosts itself and answers in HTML; nil if disabled
 	open  *http.ServeMux
+
+	noToken func(*http.Request) // logs a request that is refused because it has no token
 }
 
 func (h adminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -245,6 +247,7 @@ func (h adminHandler) toConsole(w http.ResponseWriter, r *http.Request) bool {
 	if _, pattern := h.open.Handler(r); pattern != "/" {
 		return false
 	}
+	h.noToken(r)
 	sendPage(w, http.StatusUnauthorized, "text/html; charset=utf-8", nothingHere("This path does not exist, or is for programs with the admin token", console.Prefix, "To the console"))
 	return true
 }
@@ -350,6 +353,7 @@ func (a *App) withToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if token = strings.Trim(token, " "); token == "" || !strings.EqualFold(scheme, "Bearer") {
+			a.logNoToken(r)
 			refuseToken(w)
 			return
 		}
@@ -362,12 +366,26 @@ func (a *App) withToken(next http.Handler) http.Handler {
 			return
 		}
 		if !right {
-			a.log.Warn("admin token refused", "status", http.StatusUnauthorized, "reason", "wrong token", "client_address", by.Network)
+			a.log.Warn("admin token refused", "status", http.StatusUnauthorized, "reason", "wrong token", "client_address", by.Network, "error", errWrongToken)
 			refuseToken(w)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+var (
+	errWrongToken = errcode.New(errcode.Denied, "the token is not the admin token of this server")
+	errNoToken    = errcode.New(errcode.Denied, "the request has no admin token, and its path is not open to all")
+)
+
+// logNoToken keeps the request with the refused requests, because it is no guess that needs a warning.
+func (a *App) logNoToken(r *http.Request) {
+	log := a.refusals.With("status", http.StatusUnauthorized)
+	if a.cfg.Log.ClientAddress {
+		log = log.With("client_address", a.resolver.Network(r))
+	}
+	log.Info("request", "error", errNoToken)
 }
 
 // refuseToken answers 401.

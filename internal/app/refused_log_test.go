@@ -53,12 +53,12 @@ func TestRefusedRequestsInTheLog(t *testing.T) {
 	send(http.StatusUnauthorized, webtest.Request(t, main, http.MethodGet, "/1.0/sync/1.5", nil))
 	for status, reasons := range map[string][]string{
 		"403": {"the access key is limited to the buckets photos; the rights read", "the signature does not match", "the request is not signed, and this name finds no public or shared bucket: sign the request, or make the bucket public"},
-		"401": {"malformed token", "no Authorization header"}, "4xx": {"malformed token", "the signature does not match"},
+		"401": {"the token is malformed", "no Authorization header"}, "4xx": {"the token is malformed", "the signature does not match"},
 	} {
 		b.open("log?status=" + status)
 		b.shows(reasons...)
 		b.hides("wrong-secret", key.SecretKey, "a.secret.token")
-		if status != "4xx" && strings.Contains(b.page.String(), map[string]string{"401": "the signature does not match", "403": "malformed token"}[status]) {
+		if status != "4xx" && strings.Contains(b.page.String(), map[string]string{"401": "the signature does not match", "403": "the token is malformed"}[status]) {
 			t.Errorf("the page for %s shows requests with another status", status)
 		}
 	}

@@ -3,6 +3,7 @@ package tokenserver
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,6 +19,11 @@ type KeyID struct {
 
 var keyEncoding = base64.RawURLEncoding.Strict()
 
+var (
+	errKeyTime  = errors.New("X-KeyID does not begin with a time and a dash")
+	errKeyState = errors.New("X-KeyID does not end with at most 16 bytes in base64url")
+)
+
 // ParseKeyID parses "<keys_changed_at>-<base64url of the client state>". It splits at the first dash, because
 // base64url may contain more. The error is a *Refusal.
 func ParseKeyID(s string) (KeyID, error) {
@@ -29,12 +35,12 @@ func ParseKeyID(s string) (KeyID, error) {
 	at, state, dashed := strings.Cut(s, "-")
 	changed, err := strconv.ParseInt(at, 10, 64)
 	if !dashed || err != nil {
-		return KeyID{}, &Refusal{Reason: BadCredentials}
+		return KeyID{}, &Refusal{Reason: BadCredentials, Cause: errKeyTime}
 	}
 	// The decoder skips line breaks, which headers cannot contain.
 	raw, err := keyEncoding.DecodeString(state)
 	if err != nil || hex.EncodedLen(len(raw)) > maxClientState {
-		return KeyID{}, &Refusal{Reason: BadCredentials}
+		return KeyID{}, &Refusal{Reason: BadCredentials, Cause: errKeyState}
 	}
 	return KeyID{At(changed), hex.EncodeToString(raw)}, nil
 }

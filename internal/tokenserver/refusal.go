@@ -20,6 +20,16 @@ var reasons = [...]string{
 	"invalid-generation", "invalid-keysChangedAt", "new-users-disabled",
 }
 
+// words explain each reason in the log of refused requests.
+var words = [...]string{
+	"the access token or the key ID is not valid",
+	"the header X-KeyID is missing or not valid",
+	"the browser's encryption keys do not follow those that the account used last",
+	"the access token is from before the account's last change, such as a new password: sign in again",
+	"the time of the browser's encryption keys fits neither the account's keys nor the access token",
+	"the account is denied, or it is new and not allowed: see tokenserver access allow",
+}
+
 // String returns the protocol's status.
 func (r Reason) String() string { return reasons[r] }
 
@@ -31,7 +41,7 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string {
-	s := r.Reason.String()
+	s := r.Reason.String() + ": " + words[r.Reason]
 	if r.Detail != "" {
 		s += ": " + r.Detail
 	}

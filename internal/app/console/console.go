@@ -229,7 +229,7 @@ func isUpdate(r *http.Request) bool {
 // post is refused, since its values would be lost on the way.
 func (x *exchange) unknown(path string) error {
 	if x.r.Method == http.MethodPost {
-		return web.Refuse(http.StatusForbidden, "signed-out", "your session has expired: sign in and try again")
+		return errSignedOut
 	}
 	to := Prefix + "sign-in"
 	if path != "" {
@@ -238,7 +238,7 @@ func (x *exchange) unknown(path string) error {
 	if isUpdate(x.r) {
 		x.w.Header().Set("HX-Redirect", to)
 		x.w.WriteHeader(http.StatusUnauthorized)
-		return nil
+		return refused(nil, errSignedOut)
 	}
 	return x.redirect(to)
 }
@@ -395,7 +395,20 @@ func (x *exchange) sendOutcome(section *Section, page *service.Page, view *servi
 	if f.err == nil {
 		return x.sendView(http.StatusOK, shown{section, page, view, back, nil})
 	}
-	return x.sendView(status(f.err), shown{section, page, view, back, f})
+	return x.sendResult(shown{section, page, view, back, f})
+}
+
+// sendResult shows a page with an action's result.
+func (x *exchange) sendResult(s shown) error {
+	code := http.StatusOK
+	if s.failed != nil && s.failed.err != nil {
+		code = status(s.failed.err)
+	}
+	err := x.sendView(code, s)
+	if code == http.StatusForbidden {
+		return refused(err, s.failed.err)
+	}
+	return err
 }
 
 // failure is an action's result that is shown with its form.
@@ -421,11 +434,7 @@ func (x *exchange) again(section *Section, page *service.Page, r *service.PageRe
 	if err != nil { // the page's subject was deleted
 		return cmp.Or(f.err, err)
 	}
-	code := http.StatusOK
-	if f.err != nil {
-		code = status(f.err)
-	}
-	return x.sendView(code, shown{section, page, view, back, f})
+	return x.sendResult(shown{section, page, view, back, f})
 }
 
 // isUsage reports an error in an operation's input.

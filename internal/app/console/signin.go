@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 	"holdfast/internal/web/rate"
 )
@@ -66,7 +67,7 @@ func (x *exchange) signIn() error {
 		return x.begin(viewer, network, next)
 	}
 	x.Log.Warn("console sign-in refused", "reason", "wrong token", "client_address", network)
-	return x.sendSignIn(http.StatusForbidden, "The token is wrong.", next)
+	return refused(x.sendSignIn(http.StatusForbidden, "The token is wrong.", next), errWrongToken)
 }
 
 // followLink signs in with a link from NewLink, which is then used up. HEAD does not use it up, because it shows
@@ -82,7 +83,21 @@ func (x *exchange) followLink(link, network string) error {
 		return x.redirect(Prefix)
 	}
 	x.Log.Warn("console sign-in refused", "reason", "used or expired link", "client_address", network)
-	return x.sendSignIn(http.StatusForbidden, "The link was used or replaced, or it has expired. Sign in with the token, or restart the server for a new link.", "")
+	return refused(x.sendSignIn(http.StatusForbidden, "The link was used or replaced, or it has expired. Sign in with the token, or restart the server for a new link.", ""), errUsedLink)
+}
+
+var (
+	errWrongToken = errcode.New(errcode.Denied, "the console's sign-in got a token that is neither the admin token nor the viewer token")
+	errUsedLink   = errcode.New(errcode.Denied, "the console's sign-in link was used or replaced, or it has expired")
+	errSignedOut  = web.Refuse(http.StatusForbidden, "signed-out", "your session has expired: sign in and try again")
+)
+
+// refused returns the reason of a page that was sent with status 401 or 403, for the log, or the error from sending it.
+func refused(err, reason error) error {
+	if err != nil {
+		return err
+	}
+	return &web.Answered{Err: reason}
 }
 
 // begin starts a session and leads to the page next, which a client may have chosen: it must be a console page,

@@ -9,7 +9,7 @@ import "holdfast/internal/errcode"
 // These are the errors of Parse and Verify, all answered with 401.
 var (
 	ErrMissing   error = errcode.New(errcode.Denied, "bearer token required: send the header Authorization: Bearer TOKEN")
-	ErrMalformed error = errcode.New(errcode.Denied, "malformed token")
+	ErrMalformed error = errcode.New(errcode.Denied, "the token is malformed")
 	ErrSignature error = errcode.New(errcode.Denied, "the token is not signed by a key of this server")
 	ErrExpired   error = errcode.New(errcode.Denied, "the token has expired")
 	ErrNotYet    error = errcode.New(errcode.Denied, "the token is not valid yet: nbf or iat is in the future")

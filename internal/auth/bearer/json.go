@@ -11,11 +11,11 @@ import (
 // parseClaims rejects repeated names, because some parsers take the first value and some the last.
 func parseClaims(raw []byte) (map[string]json.RawMessage, error) {
 	if _, err := canonjson.Parse(raw, maxToken); err != nil {
-		return nil, malformed("the claims are not valid JSON: the text " + err.Error())
+		return nil, Malformed("the claims are not valid JSON: the text " + err.Error())
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
-		return nil, malformed("the claims must be a JSON object")
+		return nil, Malformed("the claims must be a JSON object")
 	}
 	return members, nil
 }
@@ -28,7 +28,7 @@ func stringClaim(members map[string]json.RawMessage, name string) (string, error
 	}
 	var s *string
 	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		return "", malformed(name + " must be a string")
+		return "", Malformed(name + " must be a string")
 	}
 	return *s, nil
 }
@@ -44,12 +44,12 @@ func stringsClaim(members map[string]json.RawMessage, name string) ([]string, er
 	}
 	var all []*string
 	if err := json.Unmarshal(members[name], &all); err != nil {
-		return nil, malformed(name + " must be a string or an array of strings")
+		return nil, Malformed(name + " must be a string or an array of strings")
 	}
 	list := make([]string, 0, len(all))
 	for _, s := range all {
 		if s == nil {
-			return nil, malformed(name + " must be a string or an array of strings")
+			return nil, Malformed(name + " must be a string or an array of strings")
 		}
 		list = append(list, *s)
 	}
@@ -67,9 +67,10 @@ func timeClaim(members map[string]json.RawMessage, name string) (at time.Time, o
 	}
 	var seconds *float64
 	if err := json.Unmarshal(raw, &seconds); err != nil || seconds == nil || *seconds < 0 || *seconds > maxSeconds {
-		return time.Time{}, false, malformed(name + " must be a number of seconds since 1970")
+		return time.Time{}, false, Malformed(name + " must be a number of seconds since 1970")
 	}
 	return time.Unix(int64(*seconds), 0), true, nil
 }
 
-func malformed(why string) error { return fmt.Errorf("%w: %s", ErrMalformed, why) }
+// Malformed returns ErrMalformed with the reason, which must not quote the token.
+func Malformed(why string) error { return fmt.Errorf("%w: %s", ErrMalformed, why) }

@@ -151,7 +151,7 @@ func (k *Keyring) verify(token string) (verified, error) {
 		return verified{}, errNoKey
 	}
 	if err != nil {
-		return verified{}, malformed("not a signed JWT")
+		return verified{}, Malformed("not a signed JWT")
 	}
 	by, err := k.signer(signed.Signatures[0].Header)
 	if err != nil {
@@ -167,19 +167,19 @@ func (k *Keyring) verify(token string) (verified, error) {
 // checkEncoding rejects other spellings of a token, and headers that are not UTF-8, which the parser accepts.
 func checkEncoding(token string) error {
 	if len(token) > maxToken {
-		return malformed("longer than " + strconv.Itoa(maxToken) + " bytes")
+		return Malformed("longer than " + strconv.Itoa(maxToken) + " bytes")
 	}
 	if strings.ContainsAny(token, "\r\n") { // decoders skip them
-		return malformed("a JWT contains no line breaks")
+		return Malformed("a JWT contains no line breaks")
 	}
 	first := true
 	for part := range strings.SplitSeq(token, ".") {
 		raw, err := encoding.DecodeString(part)
 		if err != nil {
-			return malformed("a JWT has three parts in base64url without padding, separated by dots")
+			return Malformed("a JWT has three parts in base64url without padding, separated by dots")
 		}
 		if first && (len(raw) == 0 || !utf8.Valid(raw)) {
-			return malformed("the header must be JSON in UTF-8")
+			return Malformed("the header must be JSON in UTF-8")
 		}
 		first = false
 	}
@@ -192,14 +192,14 @@ var errNoKey = fmt.Errorf("%w: no key with this kid and alg", ErrSignature)
 func (k *Keyring) signer(h jose.Header) (key, error) {
 	for _, name := range []jose.HeaderKey{"crit", "b64"} {
 		if _, ok := h.ExtraHeaders[name]; ok {
-			return key{}, malformed("the header parameters crit and b64 are not supported")
+			return key{}, Malformed("the header parameters crit and b64 are not supported")
 		}
 	}
 	// A token made for another purpose must be rejected (RFC 8725, section 3.11).
 	if given, ok := h.ExtraHeaders[jose.HeaderType]; ok {
 		kind, isText := given.(string)
 		if kind = strings.ToLower(kind); !isText || kind != "" && kind != "jwt" && kind != "at+jwt" {
-			return key{}, malformed("typ must be JWT or at+jwt")
+			return key{}, Malformed("typ must be JWT or at+jwt")
 		}
 	}
 	by, ok := k.find(h.KeyID)
@@ -231,7 +231,7 @@ func decode(raw []byte, keyID string) (verified, error) {
 		return verified{}, err
 	}
 	if _, ok := members["exp"]; !ok {
-		return verified{}, malformed("exp is required")
+		return verified{}, Malformed("exp is required")
 	}
 	return v, nil
 }

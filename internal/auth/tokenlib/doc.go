@@ -9,7 +9,7 @@ import "holdfast/internal/errcode"
 
 // These are the errors of Open, all answered with 401, after which a Sync client fetches a new token.
 var (
-	ErrMalformed error = errcode.New(errcode.Denied, "malformed token")
+	ErrMalformed error = errcode.New(errcode.Denied, "the token is malformed")
 	ErrSignature error = errcode.New(errcode.Denied, "the token is not signed with a master secret of this server")
 	ErrExpired   error = errcode.New(errcode.Denied, "the token has expired")
 )

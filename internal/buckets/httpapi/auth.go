@@ -36,7 +36,7 @@ func (x *exchange) authenticate() error {
 	var members map[string]json.RawMessage // a struct would ignore case
 	var account string
 	if json.Unmarshal(c.Raw, &members) != nil || json.Unmarshal(members["account"], &account) != nil || x.owner.Check() != nil {
-		return unauthenticated(bearer.ErrMalformed)
+		return unauthenticated(bearer.Malformed("the claims sub and account must name an account: create a token with holdfast buckets tokens create"))
 	}
 	web.Identify(x.in, "buckets "+string(x.owner))
 	switch x.route.resource {

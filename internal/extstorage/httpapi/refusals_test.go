@@ -117,9 +117,9 @@ func TestRefusalsOfEveryRoute(t *testing.T) {
 	badName := c.claims(`{"A":"r"}`)
 	tokens := []struct{ token, message string }{
 		{"", "bearer token required: send the header Authorization: Bearer TOKEN"},
-		{"x", "malformed token: a JWT has three parts in base64url"},
+		{"x", "the token is malformed: a JWT has three parts in base64url"},
 		{old[:len(old)-3], "the token is not signed by a key of this server"},
-		{old + strings.Repeat("A", 9000), "malformed token: longer than 8192 bytes"},
+		{old + strings.Repeat("A", 9000), "the token is malformed: longer than 8192 bytes"},
 		{service, "this is a service token, which only the internal listener accepts"},
 		{c.sign(t, noInstall), "the token's claims are not valid: install_id is required: a UUID"},
 		{c.sign(t, badName), "a name or an access in ns must be 1 to 64 characters from a-z, 0-9 and -"},

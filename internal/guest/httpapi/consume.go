@@ -263,19 +263,21 @@ func (h *Receiver) authenticate(r *http.Request) (request handoffs.ConsumeReques
 	}
 	request.By = service
 	if _, events := members["events"]; events { // only for pushing events
-		return request, unauthenticated(bearer.ErrMalformed)
+		return request, unauthenticated(bearer.Malformed("it only allows pushing events: create a token without --events"))
 	}
 	if raw, limited := members["tenant_id"]; limited {
 		var ok bool
 		if json.Unmarshal(raw, &request.Tenant) != nil {
-			return request, unauthenticated(bearer.ErrMalformed)
+			return request, unauthenticated(errTenantClaim)
 		}
 		if request.Tenant, ok = guest.ParseTenant(request.Tenant); !ok {
-			return request, unauthenticated(bearer.ErrMalformed)
+			return request, unauthenticated(errTenantClaim)
 		}
 	}
 	return request, nil
 }
+
+var errTenantClaim = bearer.Malformed("the claim tenant_id must be a tenant's ID")
 
 // unauthenticated answers 401 with the cause's text.
 func unauthenticated(cause error) error {

@@ -138,7 +138,7 @@ func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Reques
 	}
 	// json would match a struct's members case-insensitively.
 	if json.Unmarshal(c.Raw, &members) != nil || json.Unmarshal(members["service"], &service) != nil || !serviceName.MatchString(service) {
-		return "", nil, unauthenticated(bearer.ErrMalformed)
+		return "", nil, unauthenticated(bearer.Malformed("the claim service must be the name of a service: create a token with holdfast guest tokens create"))
 	}
 	return service, members, nil
 }

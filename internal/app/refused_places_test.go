@@ -1,0 +1,153 @@
+package app
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// refusedPlace is a place in the code that makes an answer 401 or 403: it names the status, errcode.Denied, or the reason of
+// an error of S3.
+type refusedPlace struct {
+	id   string // file, declaration and, in a table, the row
+	text string // longest constant text beside it, such as the reason; "" if there is none
+	line int
+}
+
+// refusedPlaces reads the server's code. Comparisons with a status or code make no answer.
+func refusedPlaces(t *testing.T) (all []refusedPlace) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "storetest" || name == "testdata" || strings.HasSuffix(name, "test") && name != ".."):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(filepath.ToSlash(path), "../")
+		for _, decl := range file.Decls {
+			var parents []ast.Node
+			ast.Inspect(decl, func(n ast.Node) bool {
+				if n == nil {
+					parents = parents[:len(parents)-1]
+					return true
+				}
+				parents = append(parents, n)
+				if call, ok := n.(*ast.CallExpr); ok && isReason(call) {
+					reason := longestText(call.Args)
+					all = append(all, refusedPlace{name + " because " + reason, reason, files.Position(n.Pos()).Line})
+				}
+				if s, ok := n.(*ast.SelectorExpr); ok && isRefusal(s) {
+					if p, ok := placeAt(decl, parents); ok {
+						p.id, p.line = name+" "+p.id, files.Position(n.Pos()).Line
+						all = append(all, p)
+					}
+				}
+				return true
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func isRefusal(s *ast.SelectorExpr) bool {
+	of, _ := s.X.(*ast.Ident)
+	return of != nil && slices.Contains([]string{"http.StatusUnauthorized", "http.StatusForbidden", "errcode.Denied"}, of.Name+"."+s.Sel.Name)
+}
+
+// isReason reports a call that gives an error of S3 another reason for the log.
+func isReason(call *ast.CallExpr) bool {
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && s.Sel.Name == "because"
+}
+
+// placeAt describes the last of parents, a status or code, unless it is compared, or is the key of a table.
+func placeAt(decl ast.Decl, parents []ast.Node) (p refusedPlace, ok bool) {
+	at := parents[len(parents)-1]
+	row := ""
+	for i := len(parents) - 2; i >= 0; i-- {
+		switch n := parents[i].(type) {
+		case *ast.BinaryExpr:
+			return p, false
+		case *ast.CaseClause:
+			if slices.ContainsFunc(n.List, func(e ast.Expr) bool { return e == parents[i+1] }) {
+				return p, false
+			}
+		case *ast.KeyValueExpr:
+			if n.Key == parents[i+1] {
+				return p, false
+			}
+			if key, isName := n.Key.(*ast.Ident); isName {
+				row = cmp.Or(row, key.Name)
+			}
+		case *ast.CallExpr:
+			if s, isMethod := n.Fun.(*ast.SelectorExpr); isMethod && s.Sel.Name == "Is" {
+				return p, false
+			}
+			p.text = cmp.Or(p.text, longestText(n.Args))
+		case *ast.CompositeLit:
+			if len(n.Elts) > 0 && n.Pos() < at.Pos() {
+				p.text = cmp.Or(p.text, longestText(n.Elts))
+			}
+		case *ast.ReturnStmt:
+			p.text = cmp.Or(p.text, longestText(n.Results))
+		case *ast.ValueSpec:
+			row = strings.TrimSpace(n.Names[0].Name + " " + row)
+		}
+	}
+	if f, isFunc := decl.(*ast.FuncDecl); isFunc {
+		name := f.Name.Name
+		if f.Recv != nil {
+			of := f.Recv.List[0].Type
+			if star, isStar := of.(*ast.StarExpr); isStar {
+				of = star.X
+			}
+			name = of.(*ast.Ident).Name + "." + name
+		}
+		row = strings.TrimSpace(name + " " + row)
+	}
+	p.id = row
+	return p, true
+}
+
+// longestText returns the longest part of the constant texts in expressions, up to a verb of fmt.
+func longestText(exprs []ast.Expr) (longest string) {
+	for _, e := range exprs {
+		ast.Inspect(e, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr, *ast.CompositeLit:
+				return false
+			case *ast.BasicLit:
+				text, err := strconv.Unquote(n.Value)
+				if n.Kind != token.STRING || err != nil {
+					return true
+				}
+				for part := range strings.SplitSeq(text, "%") {
+					if len(part) > len(longest) {
+						longest = part
+					}
+				}
+			}
+			return true
+		})
+	}
+	return longest
+}
