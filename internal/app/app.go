@@ -242,7 +242,7 @@ func (a *App) operate(o *Options, tail *obs.Tail) *overview.Operated {
 	a.readOnly, a.alerts, a.backups = &operated.ReadOnly, &operated.Alerts, &operated.Backups
 	a.backups.Server = a.backupServer
 	a.backups.Set(a.cfg.Backup)
-	a.readOnly.Log, a.readOnly.Began = a.log, a.beganReadOnly
+	a.readOnly.Log, a.readOnly.Began, a.readOnly.Where = a.log, a.beganReadOnly, a.whereReadOnly
 	a.readOnly.Setting.Store(a.cfg.Server.ReadOnly)
 	a.reloads.begin(a.cfg, o.Reload)
 	operated.Reload = a.reload

@@ -209,18 +209,31 @@ func explainedPages(all []service.Page, explain func(context.Context, error) err
 	return all
 }
 
-// beganReadOnly finds in the log of changes which operator made a service read-only last. Another server or a command may
-// have ended it and made it read-only again: then the log's last word is not about that.
-func (a *App) beganReadOnly(name string) (who string, at time.Time) {
+// beganReadOnly finds in the log of changes which operator made a service read-only at a time. If another server or a command
+// made it read-only later, the log's last word is not about that.
+func (a *App) beganReadOnly(name string, since time.Time) (who string) {
 	for _, e := range a.changes.List(&changes.Filter{Service: "server", Text: "read-only", Limit: 100}) {
 		if e.Page == "read-only" && e.Failed == "" && slices.Contains(e.What, service.Named{Name: "service", Value: name}) {
-			if e.Action != "on" {
-				return "", at
+			if e.Action != "on" || !since.IsZero() && (e.At.Before(since.Add(-recordedWithin)) || e.At.After(since.Add(recordedWithin))) {
+				return ""
 			}
-			return e.Who, e.At
+			return e.Who
 		}
 	}
-	return "", at
+	return ""
+}
+
+// recordedWithin is how far the log of changes and the database may be apart about the time when a service became
+// read-only: their clocks differ, and the change is logged once no transaction writes any more.
+const recordedWithin = time.Minute
+
+// whereReadOnly returns the place that sets server.read_only for this server, or "".
+func (a *App) whereReadOnly() string {
+	c := a.current()
+	if !c.Server.ReadOnly {
+		return ""
+	}
+	return c.report.Where("server.read_only")
 }
 
 // asOperator names the admin token's holder for audits and the log of changes.

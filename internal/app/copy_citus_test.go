@@ -122,8 +122,8 @@ func TestLeaseOfWorkers(t *testing.T) {
 	if err := db.Prolong(t.Context(), "extstorage", "a test", 2*time.Hour); err != nil {
 		t.Error(err)
 	}
-	if holder, until, err := db.ReadOnly(t.Context(), "extstorage"); err != nil || holder != "a test" || time.Until(until) < time.Hour {
-		t.Errorf("read-only by %q until %v, %v", holder, until, err)
+	if hold, err := db.ReadOnly(t.Context(), "extstorage"); err != nil || hold.Holder != "a test" || time.Until(hold.Until) < time.Hour {
+		t.Errorf("read-only: %+v, %v", hold, err)
 	}
 	execute(t, source, `SELECT run_command_on_workers('UPDATE read_only SET until = clock_timestamp()
 		WHERE (SELECT groupid FROM pg_dist_local_group) = (SELECT max(groupid) FROM pg_dist_node)')`)

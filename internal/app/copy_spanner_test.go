@@ -47,8 +47,8 @@ func TestCopyOwnersOnSpanner(t *testing.T) {
 	if err := target.Close(t.Context(), "syncstorage", "a test", 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	if holder, until, err := target.ReadOnly(t.Context(), "syncstorage"); err != nil || holder != "a test" || !until.IsZero() {
-		t.Errorf("the target is read-only by %q until %v, %v", holder, until, err)
+	if hold, err := target.ReadOnly(t.Context(), "syncstorage"); err != nil || hold.Holder != "a test" || !hold.Until.IsZero() {
+		t.Errorf("the target is read-only: %+v, %v", hold, err)
 	}
 	if err := target.Close(t.Context(), "syncstorage", "another", 0, nil); !errcode.Is(err, errcode.Conflict) {
 		t.Errorf("read-only by another: %v", err)

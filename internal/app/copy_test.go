@@ -212,8 +212,8 @@ func TestCopyKeepsEverything(t *testing.T) {
 				wantBesideRows(t, c, s.name)
 				wantEqual(t, c)
 				s.check(t, target)
-				if holder, until, err := c.Source.Rows(nil).ReadOnly(t.Context(), s.name); err != nil || holder == "" || !until.IsZero() {
-					t.Errorf("the source is read-only by %q until %v, %v", holder, until, err)
+				if hold, err := c.Source.Rows(nil).ReadOnly(t.Context(), s.name); err != nil || hold.Holder == "" || !hold.Until.IsZero() {
+					t.Errorf("the source is read-only: %+v, %v", hold, err)
 				}
 			})
 		}

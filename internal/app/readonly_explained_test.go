@@ -107,7 +107,7 @@ func (o *operator) upload(name string, u *upload) (int, string) {
 }
 
 // TestReadOnlyUploads walks everything that makes a service read-only and every upload of the console. The refusal in the
-// page and in the API names who did it and, for an operator, when, and how to end it.
+// page and in the API names who did it, since when, and how to end it.
 func TestReadOnlyUploads(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
@@ -127,35 +127,36 @@ func TestReadOnlyUploads(t *testing.T) {
 				o.want("on", http.StatusSeeOther, "", http.MethodPost, "/console/read-only?do=on", o.form("/console/", "service", s.Name))
 				return nil
 			}, func(s *opened) error { return s.Rows().Reopen(t.Context(), s.Name, s.Tables) },
-			`SERVICE is read-only, by an operator \(admin session 1, 20[0-9T:-]+Z\); run holdfast read-only off SERVICE, or end it on the console page Read-only`,
+			`SERVICE is read-only, by an operator \(admin session 1\) since TIME; run holdfast read-only off SERVICE, or end it on the console page Read-only`,
 		},
 		{
 			"a command", func(s *opened) error {
 				return s.Rows().Close(t.Context(), s.Name, readonly.ByOperator, 0, s.Tables)
 			}, func(s *opened) error {
 				return a.readOnly.Set(t.Context(), s.Name, false)
-			}, `SERVICE is read-only, by an operator.*; run holdfast read-only off SERVICE`,
+			}, `SERVICE is read-only, by an operator( \(admin session 1\))? since TIME; run holdfast read-only off SERVICE`,
 		},
 		{
 			"the setting", func(*opened) error {
 				a.readOnly.Setting.Store(true)
+				a.readOnly.Where = func() string { return "holdfast.toml line 3" }
 				return failedToSettle(a.readOnly.Settle(t.Context()))
 			}, func(*opened) error {
 				a.readOnly.Setting.Store(false)
 				return failedToSettle(a.readOnly.Settle(t.Context()))
-			}, `[a-z]+ is read-only, by server.read_only; remove server.read_only from the configuration and reload the server`,
+			}, `[a-z]+ is read-only, by server.read_only \(holdfast.toml line 3\) since TIME; remove server.read_only from the configuration and reload the server`,
 		},
 		{
 			"a copy", func(s *opened) error {
 				return s.Rows().Close(t.Context(), s.Name, readonly.ByCopy("1"), time.Hour, s.Tables)
 			}, func(s *opened) error { return s.Rows().Reopen(t.Context(), s.Name, s.Tables) },
-			`SERVICE is read-only, by holdfast copy, until 20[0-9T:-]+Z if it is not prolonged; wait until the copy ends`,
+			`SERVICE is read-only, by holdfast copy since TIME, until TIME if it is not prolonged; wait until the copy ends`,
 		},
 		{
 			"a copy that ended", func(s *opened) error {
 				return s.Rows().Close(t.Context(), s.Name, readonly.ByCopy("1"), 0, s.Tables)
 			}, func(s *opened) error { return s.Rows().Reopen(t.Context(), s.Name, s.Tables) },
-			`SERVICE is read-only, by holdfast copy; set the database_url printed by holdfast copy, or continue with this database: holdfast copy SERVICE --reopen`,
+			`SERVICE is read-only, by holdfast copy since TIME; set the database_url printed by holdfast copy, or continue with this database: holdfast copy SERVICE --reopen`,
 		},
 	} {
 		for name, u := range uploads {
@@ -163,7 +164,7 @@ func TestReadOnlyUploads(t *testing.T) {
 			if err := c.set(s); err != nil {
 				t.Fatal(err)
 			}
-			says := regexp.MustCompile("(?i)" + strings.ReplaceAll(c.says, "SERVICE", u.service))
+			says := regexp.MustCompile("(?i)" + strings.NewReplacer("SERVICE", u.service, "TIME", "20[0-9T:-]+Z").Replace(c.says))
 			if status, body := o.upload(name, &u); status != http.StatusServiceUnavailable || !says.MatchString(body) {
 				t.Errorf("%s, %s: %d, want 503 and %s in\n%s", name, c.name, status, says, body)
 			}

@@ -125,7 +125,7 @@ func TestReadOnly(t *testing.T) {
 					}
 					refused(step.method+" "+step.path, step.refused)
 				}
-				if status, body := ask(http.MethodGet, "/read-only"); status != http.StatusOK || !strings.Contains(body, `{"service":"extstorage","readOnly":true,"by":"an operator"}`) {
+				if status, body := ask(http.MethodGet, "/read-only"); status != http.StatusOK || !strings.Contains(body, `{"service":"extstorage","readOnly":true,"by":"an operator","since":"20`) {
 					t.Errorf("the state: %d %s", status, body)
 				}
 			})
@@ -144,7 +144,7 @@ func TestReadOnly(t *testing.T) {
 				refused("the end", false)
 				command(0, "extstorage is read-only", "on", "extstorage")
 				refused("the command", true)
-				command(0, "read-only, by an operator", "list")
+				command(0, "read-only, by an operator since 20", "list")
 				command(1, "no such service", "on", "nothing")
 				command(0, "extstorage accepts writes again", "off", "extstorage")
 				command(0, `"readOnly":false`, "list", "--json")

@@ -167,11 +167,11 @@ var effects = map[string]effect{
 		return fmt.Sprint(strings.Contains(r.send(http.MethodGet, "/").Body.String(), "https://docs.example"))
 	}},
 	"server.read_only": {"true", "", "server.read_only", func(r *reloadable) string {
-		holder, _, err := r.running()[0].Rows().ReadOnly(r.t.Context(), r.running()[0].Name)
+		hold, err := r.running()[0].Rows().ReadOnly(r.t.Context(), r.running()[0].Name)
 		if err != nil {
 			r.t.Error(err)
 		}
-		return holder
+		return hold.Holder
 	}},
 	"server.drain_delay":    {"3s", "0s 30s", "3s 30s", seeDrain},
 	"server.shutdown_grace": {"4s", "0s 30s", "0s 4s", seeDrain},

@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/listen"
+	"holdfast/internal/readonly"
 	"holdfast/internal/web"
 )
 
@@ -110,8 +111,8 @@ type ListenerState struct {
 // ServiceState is a configured service.
 type ServiceState struct {
 	Name     string `json:"name"`
-	State    string `json:"state"` // ready, not ready or off
-	Reason   string `json:"reason,omitempty"`
+	State    string `json:"state"`            // ready, not ready or off
+	Reason   string `json:"reason,omitempty"` // why it is not ready, off or read-only
 	Engine   string `json:"engine,omitempty"`
 	Database string `json:"database,omitempty"`          // without secrets
 	Pending  *int   `json:"pendingMigrations,omitempty"` // missing: unknown, or no database
@@ -152,7 +153,7 @@ func (a *App) state(ctx context.Context) ServerState {
 		state := ServiceState{Name: configured.Name, State: "off", Reason: whyOff(configured)}
 		for _, open := range a.opened {
 			if open.Name == configured.Name {
-				state.describe(ctx, open, unready[open.Name])
+				state.describe(ctx, open, unready[open.Name], a.readOnly)
 			}
 		}
 		s.Services = append(s.Services, state)
@@ -161,7 +162,7 @@ func (a *App) state(ctx context.Context) ServerState {
 }
 
 // describe fills in the state of an open service.
-func (s *ServiceState) describe(ctx context.Context, open *opened, unready error) {
+func (s *ServiceState) describe(ctx context.Context, open *opened, unready error, w *readonly.Switch) {
 	if s.State = "ready"; unready != nil {
 		s.State, s.Reason = "not ready", unready.Error()
 	}
@@ -172,6 +173,11 @@ func (s *ServiceState) describe(ctx context.Context, open *opened, unready error
 	s.Engine, s.Database = string(d.Target.Kind), d.Where
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
+	if db := open.Rows(); db != nil && unready == nil {
+		if hold, err := db.ReadOnly(ctx, open.Name); err == nil && hold.Holder != "" {
+			s.Reason = w.Describe(open.Name, hold)
+		}
+	}
 	if pending, err := d.Pending(ctx); err == nil {
 		n := len(pending)
 		s.Pending = &n

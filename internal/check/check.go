@@ -378,11 +378,11 @@ func (c *check) writable(ctx context.Context, s *service.Running) []service.Find
 	if db == nil {
 		return nil
 	}
-	holder, until, err := db.ReadOnly(ctx, s.Name)
-	if err != nil || holder == "" || !until.IsZero() {
+	hold, err := db.ReadOnly(ctx, s.Name)
+	if err != nil || hold.Holder == "" || !hold.Until.IsZero() {
 		return nil // an unreachable database is another finding, and a copy ends by itself
 	}
-	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + readonly.Name(holder), Fix: readonly.End(s.Name, holder)}}
+	return []service.Finding{{State: service.Warning, What: what, Says: readonly.Describe(hold, ""), Fix: readonly.End(s.Name, hold.Holder)}}
 }
 
 // bound returns lost if a secret with which data was written no longer exists.

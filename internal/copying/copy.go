@@ -257,11 +257,11 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 
 // endAgain fails if the source accepts writes again or belongs to another copy.
 func (c *Copy) endAgain(ctx context.Context, source State) error {
-	holder, _, err := c.source.ReadOnly(ctx, c.Service)
+	hold, err := c.source.ReadOnly(ctx, c.Service)
 	switch {
 	case err != nil:
 		return err
-	case source.ID != c.state.ID || holder != c.holder():
+	case source.ID != c.state.ID || hold.Holder != c.holder():
 		return fmt.Errorf("%s: %s already has a complete copy: choose an empty database, or compare it with --verify", c.Service, c.Target.Where)
 	}
 	c.reportf("everything is copied already")
@@ -275,9 +275,9 @@ func (c *Copy) holder() string { return readonly.ByCopy(c.state.ID) }
 // writable returns an error if the source is read-only for good: then it would stay so, and its server writes
 // elsewhere.
 func (c *Copy) writable(ctx context.Context) error {
-	holder, until, err := c.source.ReadOnly(ctx, c.Service)
-	if err == nil && holder != "" && until.IsZero() {
-		err = errcode.Newf(errcode.Conflict, "%s: %s is read-only, by %s: %s", c.Service, c.Source.Where, readonly.Name(holder), readonly.End(c.Service, holder))
+	hold, err := c.source.ReadOnly(ctx, c.Service)
+	if err == nil && hold.Holder != "" && hold.Until.IsZero() {
+		err = errcode.Newf(errcode.Conflict, "%s: %s is %s: %s", c.Service, c.Source.Where, readonly.Describe(hold, ""), readonly.End(c.Service, hold.Holder))
 	}
 	return err
 }

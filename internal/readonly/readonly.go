@@ -33,6 +33,22 @@ func Name(holder string) string {
 	return holder
 }
 
+// Describe says who made a service read-only, and since when: e.g. "read-only, by an operator since 2026-11-28T19:20:00Z".
+// detail completes the holder, e.g. with the operator's session; it may be "".
+func Describe(h rows.Hold, detail string) string {
+	text := "read-only, by " + Name(h.Holder)
+	if detail != "" {
+		text += " (" + detail + ")"
+	}
+	if !h.Since.IsZero() {
+		text += " since " + h.Since.UTC().Format(time.RFC3339)
+	}
+	if !h.Until.IsZero() {
+		text += ", until " + h.Until.UTC().Format(time.RFC3339) + " if it is not prolonged"
+	}
+	return text
+}
+
 // End explains how to end a service's permanent read-only state.
 func End(service, holder string) string {
 	switch {
@@ -50,9 +66,12 @@ type Switch struct {
 	Services []*service.Running
 	Setting  atomic.Bool
 	Log      *slog.Logger
-	// Began returns which operator made a service read-only through this server, and when; "" if that is unknown, as
-	// after a command. It may be nil.
-	Began func(service string) (who string, at time.Time)
+	// Began returns which operator made a service read-only through this server at a time, which is zero if unknown. It
+	// returns "" for anybody else, such as a command. It may be nil.
+	Began func(service string, since time.Time) (who string)
+	// Where returns the file and line, variable or flag that sets server.read_only for this server; "" if none does. It may
+	// be nil.
+	Where func() string
 
 	mu      sync.Mutex
 	settled map[string]*settled
@@ -66,24 +85,23 @@ type settled struct {
 // explainTimeout limits the question to a database that refused a write.
 const explainTimeout = 2 * time.Second
 
-// Explain adds to the error of a refused write who made the service read-only, since when if that is known, and how to
-// end it. Other errors stay. It is for operators.
+// Explain adds to the error of a refused write who made the service read-only, since when, and how to end it. Other errors stay. It is for operators.
 func (w *Switch) Explain(ctx context.Context, name string, err error) error {
 	if !errors.Is(err, rows.ErrReadOnly) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTimeout)
 	defer cancel()
-	text, fix := w.explanation(name, "", time.Time{})
+	text, fix := w.explanation(name, rows.Hold{})
 	for _, s := range w.Services {
 		if s.Rows() == nil {
 			continue
 		}
-		holder, until, failed := s.Rows().ReadOnly(ctx, s.Name)
-		if failed != nil || holder == "" {
+		hold, failed := s.Rows().ReadOnly(ctx, s.Name)
+		if failed != nil || hold.Holder == "" {
 			continue
 		}
-		text, fix = w.explanation(s.Name, holder, until)
+		text, fix = w.explanation(s.Name, hold)
 		if s.Name == name {
 			break // otherwise that of another service, such as the storage that an account's import writes to
 		}
@@ -94,22 +112,29 @@ func (w *Switch) Explain(ctx context.Context, name string, err error) error {
 	return explained
 }
 
-// explanation returns why a service refuses writes, and how to end it. holder is "" if it does no longer, or if a copy
+// Describe is like the function, with the operator who used this server, or the place of this server's setting.
+func (w *Switch) Describe(name string, h rows.Hold) string {
+	detail := ""
+	switch {
+	case h.Holder == ByOperator && w.Began != nil:
+		detail = w.Began(name, h.Since)
+	case h.Holder == BySetting && w.Where != nil:
+		detail = w.Where()
+	}
+	return Describe(h, detail)
+}
+
+// explanation returns why a service refuses writes, and how to end it. h is zero if it does no longer, or if a copy
 // refuses only a part of the writes.
-func (w *Switch) explanation(name, holder string, until time.Time) (text, fix string) {
-	if holder == "" {
+func (w *Switch) explanation(name string, h rows.Hold) (text, fix string) {
+	if h.Holder == "" {
 		return name + " was read-only for a moment, as while holdfast copy waits for the last writes", "repeat it"
 	}
-	text = name + " is read-only, by " + Name(holder)
-	if holder == ByOperator && w.Began != nil {
-		if who, at := w.Began(name); who != "" {
-			text += " (" + who + ", " + at.UTC().Format(time.RFC3339) + ")"
-		}
+	text = name + " is " + w.Describe(name, h)
+	if !h.Until.IsZero() {
+		return text, "wait until the copy ends"
 	}
-	if !until.IsZero() {
-		return text + ", until " + until.UTC().Format(time.RFC3339) + " if it is not prolonged", "wait until the copy ends"
-	}
-	return text, End(name, holder)
+	return text, End(name, h.Holder)
 }
 
 // Settle applies the setting and returns the services' errors. Call it at the start and after changes to the setting
@@ -125,7 +150,8 @@ func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
 			continue
 		}
 		done := w.of(s.Name)
-		holder, until, err := db.ReadOnly(ctx, s.Name)
+		hold, err := db.ReadOnly(ctx, s.Name)
+		holder := hold.Holder
 		switch {
 		case err != nil:
 		case wanted && (holder == "" || holder == BySetting && !done.closed):
@@ -141,7 +167,7 @@ func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
 			failed[s.Name] = err
 		case holder != "" && holder != done.warned:
 			attrs := []any{"service", s.Name, "by", Name(holder)}
-			if until.IsZero() {
+			if hold.Until.IsZero() {
 				attrs = append(attrs, "fix", End(s.Name, holder))
 			}
 			w.Log.Warn("the service is read-only", attrs...)
@@ -170,19 +196,16 @@ func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 		return errcode.New(errcode.NotFound, "no such service, or it cannot be read-only: see holdfast read-only list")
 	}
 	s, db := w.Services[i], w.Services[i].Rows()
-	holder, until, err := db.ReadOnly(ctx, name)
-	if w.Setting.Load() { // even if not yet applied
-		holder = BySetting
+	hold, err := db.ReadOnly(ctx, name)
+	if w.Setting.Load() && hold.Holder != BySetting { // even if not yet applied
+		hold = rows.Hold{Holder: BySetting}
 	}
 	switch {
 	case err != nil:
 		return err
-	case holder != "" && holder != ByOperator:
-		fix := End(name, holder)
-		if !until.IsZero() {
-			fix = "wait until the copy ends"
-		}
-		return errcode.Newf(errcode.Conflict, "%s is read-only, by %s: %s", name, Name(holder), fix)
+	case hold.Holder != "" && hold.Holder != ByOperator:
+		text, fix := w.explanation(name, hold)
+		return errcode.Newf(errcode.Conflict, "%s: %s", text, fix)
 	case to:
 		return db.Close(ctx, name, ByOperator, 0, s.Tables)
 	}

@@ -78,6 +78,7 @@ type readOnlyOutput struct {
 	State    readOnlyState `json:"-" title:"State"`
 	ReadOnly *bool         `json:"readOnly,omitempty" doc:"missing: database not readable"`
 	By       string        `json:"by,omitempty" doc:"operator who made it read-only" example:"an operator"`
+	Since    time.Time     `json:"since,omitzero" doc:"when it became read-only"`
 	Until    time.Time     `json:"until,omitzero" doc:"end, unless a running copy extends it"`
 	Copy     copyBy        `json:"copy,omitempty" title:"Copy" zero:"-" doc:"process copying the database"`
 	Problem  string        `json:"problem,omitempty" doc:"other reason for refusing writes, or for an unknown state"`
@@ -106,7 +107,7 @@ func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.D
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	var copied copying.State
-	holder, until, err := db.ReadOnly(ctx, name)
+	hold, err := db.ReadOnly(ctx, name)
 	if err == nil {
 		err = db.View(ctx, func(v rows.View) (err error) { copied, err = copying.ReadState(v, name); return err })
 	}
@@ -119,8 +120,8 @@ func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.D
 		o.State = readOnlyState{service.Wrong, o.Problem}
 		return o
 	}
-	isReadOnly := holder != ""
-	o.ReadOnly, o.By, o.Until = &isReadOnly, holder, until
+	isReadOnly := hold.Holder != ""
+	o.ReadOnly, o.By, o.Since, o.Until = &isReadOnly, hold.Holder, hold.Since, hold.Until
 	switch {
 	case copied.IsPart():
 		o.Problem = copying.ErrPart.Error()
@@ -131,12 +132,12 @@ func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.D
 	case !isReadOnly:
 		o.offers = "on"
 	default:
-		o.State = readOnlyState{service.Warning, readOnlyBy(holder, until)}
+		o.State = readOnlyState{service.Warning, w.Describe(name, hold)}
 		switch {
-		case holder == readonly.ByOperator && !w.Setting.Load():
+		case hold.Holder == readonly.ByOperator && !w.Setting.Load():
 			o.offers = "off"
-		case until.IsZero():
-			o.Fix = readonly.End(name, holder)
+		case hold.Until.IsZero():
+			o.Fix = readonly.End(name, hold.Holder)
 		default:
 			o.Fix = "wait until the copy ends and prints the settings to change"
 		}
@@ -167,15 +168,6 @@ func setReadOnly(w *readonly.Switch, to bool) func(context.Context, readOnlyInpu
 	}
 }
 
-// readOnlyBy names the holder. until is zero unless a copy's lease ends by itself.
-func readOnlyBy(holder string, until time.Time) string {
-	holder = readonly.Name(holder)
-	if !until.IsZero() {
-		holder += ", until " + service.TimeCell(until).Text + " if it is not prolonged"
-	}
-	return "read-only, by " + holder
-}
-
 // readyCell is the state on the service's card: ready, read-only, or its database's error.
 func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	ready, db := service.Cell{State: service.OK, Text: "ready"}, s.Rows()
@@ -184,12 +176,12 @@ func readyCell(ctx context.Context, s *service.Running) service.Cell {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	holder, until, err := db.ReadOnly(ctx, s.Name)
+	hold, err := db.ReadOnly(ctx, s.Name)
 	switch {
 	case err != nil: // the database became unreachable
 		return service.Cell{State: service.Wrong, Text: failureText(err)}
-	case holder != "":
-		return service.Cell{State: service.Warning, Text: readOnlyBy(holder, until), To: "read-only"}
+	case hold.Holder != "":
+		return service.Cell{State: service.Warning, Text: readonly.Describe(hold, ""), To: "read-only"}
 	}
 	return ready
 }

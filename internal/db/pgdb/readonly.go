@@ -225,9 +225,17 @@ const refuseWrite = `
 
 // Close sets the lease, then creates the triggers. Each trigger's lock waits for transactions in progress.
 func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, groups []rows.Group) error {
-	const set = `
-		INSERT INTO read_only AS r (service, holder, until) VALUES ($1::text, $2::text, ` + end + `)
-		ON CONFLICT (service) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until`
+	const (
+		set = `
+			INSERT INTO read_only AS r (service, holder, since, until) VALUES ($1::text, $2::text, clock_timestamp(), ` + end + `)
+			ON CONFLICT (service) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until,
+				since = CASE WHEN r.holder = EXCLUDED.holder AND r.until > clock_timestamp() THEN r.since ELSE EXCLUDED.since END
+			WHERE r.holder = EXCLUDED.holder OR r.until <= clock_timestamp()`
+		// Workers only need the end.
+		setWorkers = `
+			INSERT INTO read_only (service, holder, until) VALUES ($1::text, $2::text, ` + end + `)
+			ON CONFLICT (service) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until`
+	)
 	events := "INSERT OR UPDATE OR DELETE OR TRUNCATE"
 	err := d.db.Tx(ctx, "read_only.close", func(tx *Tx) error {
 		citus, err := isCitus(ctx, tx.tx)
@@ -240,7 +248,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err := tx.prepareWorkers(); err != nil {
 			return err
 		}
-		n, err := tx.Exec(Statement{Name: "read_only.set", SQL: set + ` WHERE r.holder = EXCLUDED.holder OR r.until <= clock_timestamp()`},
+		n, err := tx.Exec(Statement{Name: "read_only.set", SQL: set},
 			service, holder, lease.Milliseconds())
 		if err == nil && n == 0 {
 			return errcode.Newf(errcode.Conflict, "%s is read-only already", service)
@@ -248,7 +256,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err != nil {
 			return err
 		}
-		if _, err := tx.onWorkers(0, Statement{Name: "read_only.set_workers", SQL: set}, service, holder, lease.Milliseconds()); err != nil {
+		if _, err := tx.onWorkers(0, Statement{Name: "read_only.set_workers", SQL: setWorkers}, service, holder, lease.Milliseconds()); err != nil {
 			return err
 		}
 		return tx.script(refuseWrite)
@@ -304,16 +312,22 @@ func (d tables) Reopen(ctx context.Context, service string, groups []rows.Group)
 	})
 }
 
-func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
-	_, err = d.db.QueryRow(ctx, Statement{Name: "read_only.get", SQL: `SELECT holder, until FROM read_only WHERE service = $1::text AND until > clock_timestamp()`},
-		[]any{service}, &holder, &until)
-	if until.Equal(rows.Forever) {
-		until = time.Time{}
+func (d tables) ReadOnly(ctx context.Context, service string) (h rows.Hold, err error) {
+	var since *time.Time
+	// A command may read a database that no server of this release has migrated. There the row has no since.
+	_, err = d.db.QueryRow(ctx, Statement{Name: "read_only.get", SQL: `
+		SELECT holder, until, (to_jsonb(r) ->> 'since')::timestamptz FROM read_only r WHERE service = $1::text AND until > clock_timestamp()`},
+		[]any{service}, &h.Holder, &h.Until, &since)
+	if since != nil {
+		h.Since = *since
+	}
+	if h.Until.Equal(rows.Forever) {
+		h.Until = time.Time{}
 	}
 	if IsState(err, NoTable) {
-		return "", time.Time{}, nil
+		return rows.Hold{}, nil
 	}
-	return holder, until, err
+	return h, err
 }
 
 func (v *view) State(service string) (string, error) { return state(v.ctx, v.tx, service, "") }

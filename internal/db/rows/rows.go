@@ -182,14 +182,21 @@ type Database interface {
 	Slow(ctx context.Context, service string, refused time.Duration) error
 
 	// Close makes a service read-only until the lease ends, or until Reopen if lease is 0, and waits for transactions
-	// that may write. The same holder may call Close again to extend the lease.
+	// that may write. The same holder may call Close again to extend the lease, which keeps Hold.Since.
 	Close(ctx context.Context, service, holder string, lease time.Duration, groups []Group) error
 	// Prolong prolongs a lease; 0 makes it permanent. It returns ErrLapsed if writes may have occurred since.
 	Prolong(ctx context.Context, service, holder string, lease time.Duration) error
 	// Reopen allows writes again, even if another process holds the lease.
 	Reopen(ctx context.Context, service string, groups []Group) error
-	// ReadOnly returns the holder ("" if writable) and the end of the lease, which is zero if there is no end.
-	ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error)
+	// ReadOnly returns who made a service read-only.
+	ReadOnly(ctx context.Context, service string) (Hold, error)
+}
+
+// Hold says who made a service read-only. The zero value means that it accepts writes.
+type Hold struct {
+	Holder string
+	Since  time.Time // by the database's clock; zero if a server of an earlier release made it read-only
+	Until  time.Time // end of the lease; zero: it does not end by itself
 }
 
 // View is a snapshot. owner is Group.Owner: how many leading columns name a row's owner.

@@ -60,23 +60,24 @@ func setControl(tx *Tx, service string, columns []string, values ...any) error {
 // controlled is a row of write_control.
 type controlled struct {
 	holder string    // "": the service is writable
+	since  time.Time // when the service became read-only; zero if unknown
 	until  time.Time // end of the lease
 	log    time.Time // end of the log
 	now    time.Time // time at the server
 }
 
 var readControl = Statement{"read_only.get", `
-	SELECT holder, read_only_until, log_until, CURRENT_TIMESTAMP() FROM write_control WHERE service = @service AND shard = 0`}
+	SELECT holder, read_only_until, log_until, CURRENT_TIMESTAMP(), read_only_since FROM write_control WHERE service = @service AND shard = 0`}
 
 // getControl reads a service's row through each, which runs the query.
 func getControl(each func(Statement, Params, func(*spanner.Row) error) error, service string) (c controlled, err error) {
 	err = each(readControl, Params{"service": service}, func(r *spanner.Row) error {
 		var holder spanner.NullString
-		var until, log spanner.NullTime
-		err := r.Columns(&holder, &until, &log, &c.now)
+		var until, log, since spanner.NullTime
+		err := r.Columns(&holder, &until, &log, &c.now, &since)
 		c.until, c.log = until.Time, log.Time
 		if until.Time.After(c.now) {
-			c.holder = holder.StringVal
+			c.holder, c.since = holder.StringVal, since.Time
 		}
 		return err
 	})
@@ -168,7 +169,11 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err != nil {
 			return err
 		}
-		return setControl(tx, service, []string{"holder", "read_only_until"}, holder, end(now, lease))
+		since := spanner.NullTime{Time: now, Valid: true}
+		if c.holder != "" {
+			since = spanner.NullTime{Time: c.since, Valid: !c.since.IsZero()}
+		}
+		return setControl(tx, service, []string{"holder", "read_only_until", "read_only_since"}, holder, end(now, lease), since)
 	})
 }
 
@@ -195,17 +200,21 @@ func (d tables) Prolong(ctx context.Context, service, holder string, lease time.
 
 func (d tables) Reopen(ctx context.Context, service string, _ []rows.Group) error {
 	return d.db.Write(ctx, "read_only.reopen", func(tx *Tx) error {
-		return setControl(tx, service, []string{"holder", "read_only_until"}, spanner.NullString{}, spanner.NullTime{})
+		return setControl(tx, service, []string{"holder", "read_only_until", "read_only_since"}, spanner.NullString{}, spanner.NullTime{}, spanner.NullTime{})
 	})
 }
 
-func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
+func (d tables) ReadOnly(ctx context.Context, service string) (rows.Hold, error) {
 	c, err := getControl(func(s Statement, p Params, fn func(*spanner.Row) error) error { return d.db.ForEach(ctx, s, p, fn) }, service)
 	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
-		return "", time.Time{}, nil
+		return rows.Hold{}, nil // no table, or a database that no server of this release has migrated
 	}
-	if err != nil || c.holder == "" || c.until.Equal(rows.Forever) {
-		return c.holder, time.Time{}, err
+	if err != nil || c.holder == "" {
+		return rows.Hold{}, err
 	}
-	return c.holder, c.until, nil
+	h := rows.Hold{Holder: c.holder, Since: c.since, Until: c.until}
+	if h.Until.Equal(rows.Forever) {
+		h.Until = time.Time{}
+	}
+	return h, nil
 }

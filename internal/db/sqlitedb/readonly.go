@@ -154,11 +154,11 @@ func end(lease time.Duration) (sql string, arg int64) {
 // Close needs no wait: its transaction runs alone, and later writes find the trigger.
 func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, groups []rows.Group) error {
 	return d.db.WriteAlone(ctx, "read_only.close", func(c *sqlite.Conn) error {
-		if err := Exec(c, `DELETE FROM read_only WHERE service = ?1 AND (holder = ?2 OR until <= `+now+`)`, service, holder); err != nil {
-			return err
-		}
 		until, arg := end(lease)
-		if err := Exec(c, `INSERT INTO read_only (service, holder, until) VALUES (?, ?, `+until+`) ON CONFLICT DO NOTHING`, service, holder, arg); err != nil {
+		if err := Exec(c, `INSERT INTO read_only AS r (service, holder, since, until) VALUES (?, ?, `+now+`, `+until+`)
+			ON CONFLICT (service) DO UPDATE SET holder = excluded.holder, until = excluded.until,
+				since = CASE WHEN r.holder = excluded.holder AND r.until > `+now+` THEN r.since ELSE excluded.since END
+			WHERE r.holder = excluded.holder OR r.until <= `+now, service, holder, arg); err != nil {
 			return err
 		}
 		if c.Changes() == 0 {
@@ -204,19 +204,30 @@ func (d tables) Reopen(ctx context.Context, service string, groups []rows.Group)
 	})
 }
 
-func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
+func (d tables) ReadOnly(ctx context.Context, service string) (h rows.Hold, err error) {
 	err = d.db.Read(ctx, "read_only.get", func(c *sqlite.Conn) error {
-		_, _, err := QueryRow(c, `SELECT holder, until FROM read_only WHERE service = ? AND until > `+now, func(s *sqlite.Stmt) bool {
-			holder, until = s.ColumnText(0), time.UnixMilli(s.ColumnInt64(1))
+		// A command may read a file that a server of this release has not migrated.
+		since := `NULL`
+		if _, _, err := QueryRow(c, `SELECT 1 FROM pragma_table_info('read_only') WHERE name = 'since'`, func(*sqlite.Stmt) bool {
+			since = `since`
+			return true
+		}); err != nil {
+			return err
+		}
+		_, _, err := QueryRow(c, `SELECT holder, until, `+since+` FROM read_only WHERE service = ? AND until > `+now, func(s *sqlite.Stmt) bool {
+			h = rows.Hold{Holder: s.ColumnText(0), Until: time.UnixMilli(s.ColumnInt64(1))}
+			if !s.ColumnIsNull(2) {
+				h.Since = time.UnixMilli(s.ColumnInt64(2))
+			}
 			return true
 		}, service)
 		return err
 	})
-	if until.Equal(rows.Forever) {
-		until = time.Time{}
+	if h.Until.Equal(rows.Forever) {
+		h.Until = time.Time{}
 	}
 	if err != nil {
-		return "", until, fmt.Errorf("read-only: %w", err)
+		return rows.Hold{}, fmt.Errorf("read-only: %w", err)
 	}
-	return holder, until, nil
+	return h, nil
 }

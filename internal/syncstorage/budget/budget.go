@@ -68,7 +68,7 @@ func Current() Schema {
 		},
 		{
 			Name: "write_control", Key: []string{"service", "shard"},
-			Columns: []string{"holder", "read_only_until", "log_until"},
+			Columns: []string{"holder", "read_only_until", "log_until", "read_only_since"},
 		},
 	}
 }

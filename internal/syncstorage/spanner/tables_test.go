@@ -57,7 +57,8 @@ ttl INT64`,
 shard INT64 not null
 holder STRING(128)
 read_only_until TIMESTAMP
-log_until TIMESTAMP`,
+log_until TIMESTAMP
+read_only_since TIMESTAMP`,
 		key: `service, shard`,
 	},
 }
