@@ -201,7 +201,9 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 		return nil, report, err
 	}
 	c.Server.followDomain(&report)
-	if problems = append(problems, c.problems(&report)...); len(problems) > 0 {
+	rules := c.problems(&report)
+	conf.ShowValues(c.sections(), report, rules)
+	if problems = append(problems, rules...); len(problems) > 0 {
 		return nil, report, &conf.Error{Problems: problems}
 	}
 	c.report = report

@@ -35,7 +35,7 @@ func TestConsoleShowsCopy(t *testing.T) {
 		fix := "holdfast copy extstorage --reopen"
 		if lease > 0 {
 			fix = "wait until the copy ends"
-			shows("", " UTC if it is not prolonged")
+			shows("", "Z if it is not prolonged")
 			shows("read-only", fix)
 		} else {
 			shows("")

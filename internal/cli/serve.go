@@ -288,7 +288,7 @@ func (c *command) printSettings(all []conf.Setting, asJSON bool) error {
 		for i := range all {
 			s := &all[i]
 			line := setting{Setting: s.Path, Value: s.Data, Source: s.Where}
-			if isSet := s.Value == conf.Secret("x").String(); s.Secret {
+			if isSet := s.Value == conf.Secret("x").String(); s.Secret && s.Data == nil {
 				line.Set = &isSet
 			}
 			if err := sh.PrintLine(line); err != nil {

@@ -257,8 +257,8 @@ func TestInvalidConfiguration(t *testing.T) {
 	status, _, errs := run(t, []string{"HOLDFAST_SERVER_LISTEN=:1", "HOLDFAST_SERVER__QUEUE_WAIT=2"}, "serve", "--listen", "8000", "--data", t.TempDir())
 	want := "holdfast: invalid configuration:\n" +
 		"  HOLDFAST_SERVER_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?\n" +
-		"  HOLDFAST_SERVER__QUEUE_WAIT: invalid value: expected a duration with a unit, e.g. \"30s\", \"2h\", \"90d\" or \"2w\"\n" +
-		"  --listen: must be host:port, e.g. 127.0.0.1:8000\n"
+		"  HOLDFAST_SERVER__QUEUE_WAIT: invalid value \"2\": expected a duration with a unit, e.g. \"30s\", \"2h\", \"90d\" or \"2w\"\n" +
+		"  --listen: must be host:port, e.g. 127.0.0.1:8000; the value is \"8000\"\n"
 	if status != 2 || errs != want {
 		t.Errorf("exit status %d\n%swant\n%s", status, errs, want)
 	}

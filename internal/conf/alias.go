@@ -101,6 +101,7 @@ func (l *loader) alias(a Alias, name string, rest []string, env map[string]strin
 		}
 	}
 	v, ok := n.fromAlias(value)
+	at.text = value
 	l.set(at, path, n, v, ok)
 	return true
 }

@@ -80,7 +80,7 @@ func TestAliasProblems(t *testing.T) {
 		"SYNC_HOST=", "SYNC_STORE__ENABLED=maybe", "SYNC_STORE__DATABASE_URL=a", "SYNC_STORE__DATABASE_URL_FILE=/dev/null",
 	}}),
 		"SYNC_HOST: an address has no empty parts; correct it, or set HOLDFAST_SERVER__LISTEN instead",
-		"SYNC_STORE__ENABLED: sync.enabled: invalid value: expected true or false",
+		"SYNC_STORE__ENABLED: sync.enabled: invalid value \"maybe\": expected true or false",
 		"SYNC_STORE__DATABASE_URL_FILE: sync.database_url_file: file /dev/null is empty; write the secret into it",
 	)
 }

@@ -55,6 +55,7 @@ func (l *loader) readEnvironment(env map[string]string) {
 			l.problem(at, "", "names a section, not a setting", "add a setting name: "+name+"__…")
 		default:
 			value, ok := n.fromText(env[name])
+			at.text = env[name]
 			l.set(at, path, n, value, ok)
 		}
 	}

@@ -66,7 +66,7 @@ type file struct {
 }
 
 func (f *file) origin(path []string) origin {
-	return origin{f.name, f.lines[joined(path)]}
+	return origin{name: f.name, line: f.lines[joined(path)]}
 }
 
 // table reads a table in the order of its lines, so that problems are reported in this order.

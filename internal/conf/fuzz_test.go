@@ -28,7 +28,8 @@ func FuzzEnvironment(f *testing.F) {
 			if err != nil {
 				said = append(said, err.Error())
 			}
-			if s := strings.Join(said, "\n"); strings.Contains(s, value) {
+			// Only the value of a number, a duration or a boolean is shown, which is never a secret.
+			if s := strings.Join(said, "\n"); strings.Contains(s, value) && !strings.Contains(s, ": invalid value ") {
 				t.Fatalf("%s=%s is quoted: %s", name, value, s)
 			}
 		}

@@ -3,6 +3,7 @@ package conf
 import (
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -29,6 +30,12 @@ func Load(dst any, o Options) (Report, error) {
 	schema, root := schemaOf(dst)
 	l := &loader{Options: o, schema: schema, root: root}
 	l.report.File, l.report.origins, l.report.derived = o.File, map[string]string{}, map[string]string{}
+	l.report.defaults = map[string]string{}
+	schema.eachSetting(root, nil, func(n *node, v reflect.Value, path []string) {
+		if n.secret && v.Len() > 0 {
+			l.report.defaults[strings.Join(path, ".")] = n.standard(v)
+		}
+	})
 
 	if o.File != "" {
 		l.newLayer()
@@ -44,7 +51,7 @@ func Load(dst any, o Options) (Report, error) {
 		path := strings.Split(f.Path, ".")
 		n := schema.find(path)
 		value, ok := n.fromText(f.Value)
-		l.set(origin{name: f.Name}, path, n, value, ok)
+		l.set(origin{name: f.Name, text: f.Value}, path, n, value, ok)
 	}
 
 	if len(l.problems) > 0 {
@@ -64,6 +71,9 @@ type loader struct {
 	layer map[string]*node // settings that the current source has set: a source may set a secret only once
 }
 
+// maxShown limits the invalid text in an error, in bytes.
+const maxShown = 200
+
 // newLayer begins the next source.
 func (l *loader) newLayer() { l.layer = map[string]*node{} }
 
@@ -82,11 +92,16 @@ func (l *loader) note(at origin, what string) {
 	l.report.Notes = append(l.report.Notes, Problem{Where: at.String(), What: what})
 }
 
-// set stores a value. ok is false if the source's text or type did not fit.
+// set stores a value. ok is false if its text or type did not fit. Then the error shows the
+// text of a variable or flag, unless it is or names a secret. In a file, its line is shown.
 func (l *loader) set(at origin, path []string, n *node, value any, ok bool) {
 	dotted := strings.Join(path, ".")
 	if !ok {
-		l.problem(at, dotted, "invalid value: expected "+n.expected(), "")
+		shown := ""
+		if at.line == 0 && !n.secret && n.kind != secretFile {
+			shown = " " + strconv.Quote(at.text[:min(len(at.text), maxShown)])
+		}
+		l.problem(at, dotted, "invalid value"+shown+": expected "+n.expected(), "")
 		return
 	}
 	if n.kind == secretFile {

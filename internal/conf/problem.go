@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"holdfast/internal/errcode"
@@ -21,7 +22,8 @@ type Problem struct {
 // origin is a line in a file, or a variable or flag.
 type origin struct {
 	name string
-	line int // 0: none
+	line int    // 0: none
+	text string // of a variable or flag, for errors
 }
 
 func (p origin) String() string {
@@ -52,6 +54,29 @@ func (p Problem) String() string {
 	return s
 }
 
+// inFile matches the origin of a setting in a file.
+var inFile = regexp.MustCompile(`:[0-9]+$`)
+
+// ShowValues adds to problems that describe valid values the value of the setting in dst, if a variable or flag set it. It
+// shows no secret, and no text with
+// @, which may be a URL with a password.
+func ShowValues(dst any, r Report, problems []Problem) {
+	values := map[string]string{}
+	for _, s := range Settings(dst, r) {
+		if !s.Secret && !strings.Contains(s.Value, "@") && len(s.Value) <= maxShown {
+			values[s.Path] = s.Value
+		}
+	}
+	for i := range problems {
+		p := &problems[i]
+		value, known := values[p.Key]
+		describes := strings.HasPrefix(p.What, "must ") || strings.HasPrefix(p.What, "is not ") || strings.HasPrefix(p.What, "contains ")
+		if known && describes && p.Where != fromDefault && !inFile.MatchString(p.Where) && !strings.Contains(p.What, value) {
+			p.What += "; the value is " + value
+		}
+	}
+}
+
 // Error lists all problems, with code errcode.Invalid. Callers may add their own.
 type Error struct{ Problems []Problem }
 
@@ -78,6 +103,8 @@ type Report struct {
 
 	origins map[string]string // by setting
 	derived map[string]string // by setting; see Derive
+
+	defaults map[string]string // of secret settings that have one, as in the file: a default is in the reference
 }
 
 // Derive says that the default of a setting follows from another setting, for Settings. Where still returns "default",

@@ -32,11 +32,11 @@ func Example(dst any) string {
 // Setting is a loaded setting, for people.
 type Setting struct {
 	Path  string
-	Value string // as in the file; for secrets, only whether set
+	Value string // as in the file; for secrets other than their default, only whether set
 	Where string // its origin, or the setting that its default follows from
 
-	Secret bool // its text is never shown
-	Data   any  // the value for JSON, with durations as text; nil for secrets
+	Secret bool // its text is never shown, other than its default
+	Data   any  // the value for JSON, with durations as text; nil for secrets other than their default
 
 	Reloads bool // a running server applies a new value
 }
@@ -46,7 +46,11 @@ func Settings(dst any, r Report) (all []Setting) {
 	schema, root := schemaOf(dst)
 	schema.eachSetting(root, nil, func(n *node, v reflect.Value, path []string) {
 		name := strings.Join(path, ".")
-		all = append(all, Setting{Path: name, Value: n.literal(v), Where: r.source(name), Secret: n.secret, Data: n.data(v), Reloads: n.reloads})
+		s := Setting{Path: name, Value: n.literal(v), Where: r.source(name), Secret: n.secret, Data: n.data(v), Reloads: n.reloads}
+		if n.secret && v.Len() > 0 && r.defaults[name] == n.standard(v) {
+			s.Value, s.Data = n.standard(v), v.Interface()
+		}
+		all = append(all, s)
 	})
 	return all
 }

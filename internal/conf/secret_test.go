@@ -48,8 +48,7 @@ func TestSecretIsNotReported(t *testing.T) {
 		"[sync]\ndatabase_url = \"postgres://u:hunter2@h\"\ndatabase_url_file = \"/none\"\n",
 	} {
 		report, err := Load(defaults(), Options{File: tomlFile(t, content), Aliases: aliases(), Environ: []string{
-			"HOLDFAST_SERVER=hunter2", "HOLDFAST_SERVER__KEYS=hunter2", "HOLDFAST_SERVER__GRACE=hunter2", "HOLDFAST_SYNC__RATIO=hunter2",
-			"HOLDFAST_SERVER__KEY=hunter2", "SYNC_MASTER_SECRET=hunter2", "SYNC_MASTER_SECRETS=hunter2", "SYNC_STATSD_KEY=hunter2",
+			"HOLDFAST_SERVER=hunter2", "HOLDFAST_SERVER__KEYS=hunter2", "HOLDFAST_SERVER__KEY=hunter2", "SYNC_MASTER_SECRET=hunter2", "SYNC_MASTER_SECRETS=hunter2", "SYNC_STATSD_KEY=hunter2",
 		}})
 		if err == nil {
 			t.Fatalf("accepted %s", content)

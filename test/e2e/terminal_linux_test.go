@@ -110,7 +110,7 @@ func TestDryRunBeforeQuestion(t *testing.T) {
 		if !strings.HasPrefix(before, preview) || !strings.HasSuffix(before, question) {
 			t.Errorf("before the answer: %q", before)
 		}
-		want, code := "nothing was changed; confirm with --yes", 2
+		want, code := "nothing was changed", 2
 		if answer == "y\n" {
 			want, code = "deleted tenant "+consoleTenant, 0
 		}

@@ -21,7 +21,7 @@ func TestFlagsRefused(t *testing.T) {
 			{[]string{"ext", "tokens", "create", "--namespace", "log=r", "--namespace", "settings"}, 2, "--namespace: settings: access is missing"},
 			{[]string{"ext", "tokens", "create", "--namespace", "settings=x"}, 2, "--namespace: settings=x: access must be r, w or rw"},
 			{[]string{"ext", "tokens", "create", "--namespace", "=rw"}, 2, "--namespace: =rw: must be 1 to 64 characters"},
-			{[]string{"ext", "tokens", "create"}, 2, "--namespace: expected at least one, e.g. settings=rw"},
+			{[]string{"ext", "tokens", "create"}, 2, "--namespace: required: expected at least one namespace, e.g. settings=rw"},
 			{[]string{"ext", "installs", "set", "--namespace", "settings"}, 2, "--namespace: settings: access is missing"},
 			{[]string{"ext", "installs", "set", "--bytes", "0"}, 2, "--bytes: must be at least 1"},
 			{[]string{"ext", "installs", "set", "--keys", "-1"}, 2, "--keys: must be at least 1"},

@@ -108,7 +108,7 @@ func TestTokenOperations(t *testing.T) {
 	}
 
 	for _, c := range []struct{ path, body, field, says string }{
-		{install + "/create", "", "/namespace", "expected at least one, e.g. settings=rw"},
+		{install + "/create", "", "/namespace", "required: expected at least one namespace, e.g. settings=rw"},
 		{install + "/create", `{"namespace":[]}`, "/namespace", "expected at least one"},
 		{install + "/create", `{"namespace":["settings"]}`, "/namespace", "settings: access is missing: expected settings=r, settings=w or settings=rw"},
 		{install + "/create", `{"namespace":["a=x"]}`, "/namespace", "a=x: access must be r, w or rw"},

@@ -109,7 +109,7 @@ func (s *Extensions) revokedTokens(ctx context.Context, o ext.Owner) (all []revo
 type createTokenInput struct {
 	Tenant     string   `subject:"tenant,flag" value:"UUID" doc:"tenant UUID" example:"7e000000-0000-4000-8000-000000000001"`
 	Install    string   `subject:"install,flag" value:"UUID" doc:"install UUID" example:"7e000000-0000-4000-8000-000000000011"`
-	Namespaces []string `flag:"namespace" value:"NS=ACCESS" doc:"access to a namespace, as NS=ACCESS, e.g. settings=rw; repeatable"`
+	Namespaces []string `flag:"namespace" value:"NS=ACCESS" doc:"required: access to a namespace, as NS=ACCESS, e.g. settings=rw; repeatable"`
 	operate.Lifetime
 }
 
@@ -119,7 +119,7 @@ func (in createTokenInput) request() (r tokenRequest, err error) {
 		return r, err
 	}
 	if len(in.Namespaces) == 0 {
-		return r, &operate.InputError{Input: "namespace", Reason: "expected at least one, e.g. settings=rw"}
+		return r, &operate.InputError{Input: "namespace", Reason: "required: expected at least one namespace, e.g. settings=rw"}
 	}
 	r.Namespaces, err = parseWords(in.Namespaces, false)
 	r.Lifetime = in.Lifetime

@@ -305,6 +305,9 @@ func (c *command) confirm(ctx context.Context, values map[string]string) error {
 		named = append(named, s.Name+" "+service.Printable(values[s.Name]))
 	}
 	if !c.sh.Confirm(strings.TrimSpace(c.Ask+" "+c.LabelOf(strings.Join(named, " of "))) + "?") {
+		if c.sh.CanAsk() { // the answer was no
+			return service.Usagef("nothing was changed")
+		}
 		return service.Usagef("nothing was changed; confirm with --yes")
 	}
 	return nil
