@@ -24,6 +24,8 @@ type refusedPlace struct {
 // refusedPlaces reads the server's code. Comparisons with a status or code make no answer.
 func refusedPlaces(t *testing.T) (all []refusedPlace) {
 	t.Helper()
+	var reasoners []string
+	returned := map[string][]refusedPlace{} // reasons that functions return, by name
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
@@ -40,6 +42,15 @@ func refusedPlaces(t *testing.T) (all []refusedPlace) {
 		}
 		name := strings.TrimPrefix(filepath.ToSlash(path), "../")
 		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && strings.Contains(name, "s3api/") && f.Body != nil {
+				ast.Inspect(f.Body, func(n ast.Node) bool {
+					if r, ok := n.(*ast.ReturnStmt); ok {
+						reason := longestText(r.Results)
+						returned[f.Name.Name] = append(returned[f.Name.Name], refusedPlace{name + " because " + reason, reason, files.Position(n.Pos()).Line})
+					}
+					return true
+				})
+			}
 			var parents []ast.Node
 			ast.Inspect(decl, func(n ast.Node) bool {
 				if n == nil {
@@ -49,6 +60,10 @@ func refusedPlaces(t *testing.T) (all []refusedPlace) {
 				parents = append(parents, n)
 				if call, ok := n.(*ast.CallExpr); ok && isReason(call) {
 					reason := longestText(call.Args)
+					if reason == "" { // a function returns the reasons
+						reasoners = append(reasoners, call.Args[0].(*ast.CallExpr).Fun.(*ast.SelectorExpr).Sel.Name)
+						return true
+					}
 					all = append(all, refusedPlace{name + " because " + reason, reason, files.Position(n.Pos()).Line})
 				}
 				if s, ok := n.(*ast.SelectorExpr); ok && isRefusal(s) {
@@ -64,6 +79,9 @@ func refusedPlaces(t *testing.T) (all []refusedPlace) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range reasoners {
+		all = append(all, returned[name]...)
 	}
 	return all
 }

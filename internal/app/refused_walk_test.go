@@ -34,27 +34,28 @@ import (
 // unreached are places that no request to this server reaches, with the reason. The key is the place, or the beginning of
 // places.
 var unreached = map[string]string{
-	"replica/":                                                                         "about the target of the server's own replica",
-	"operate/openapi/openapi.go responses":                                             "describes an answer",
-	"web/refusal.go Refusal.ErrorCode":                                                 "classifies an answer",
-	"buckets/s3api/errors.go Error.ErrorCode":                                          "classifies an answer",
-	"buckets/s3api/errors.go Error.because":                                            "its callers have the reasons",
-	"buckets/s3api/errors.go errAccessDenied":                                          "always has another reason",
-	"buckets/s3api/errors.go byFault":                                                  "for errors of other packages; all that reach it have a line above it",
-	"app/console/console.go status":                                                    "no operation of the console fails with errcode.Denied",
-	"tokenserver/account.go Account.Check":                                             "the accounts server's tokens have an account ID",
-	"buckets/s3api/policy.go because the bucket policy does not allow this":            "the reasons above it cover all requests",
-	"buckets/s3api/policy.go because no action of a bucket policy covers this request": "every operation has an action",
-	"syncstorage/owner.go":                                                             "a token always has a uid",
-	"syncstorage/spanner/store.go":                                                     "only on Spanner",
-	"syncstorage/collection.go ErrTooManyNames":                                        "answered 400",
-	"extstorage/names.go":                                                              "a token always has an owner",
-	"extstorage/inspection/span.go":                                                    "only an operator's request has a span",
-	"extstorage/delete.go ErrInstallDeleting":                                          "only while a deletion runs; same code as ErrInstallDeleted",
-	"buckets/names.go ErrNoAccountID":                                                  "a key always has an account",
-	"buckets/s3api/errors.go byStore":                                                  "only if the account is deleted during the request",
-	"buckets/s3api/handler.go errKeyExpired":                                           "expires after at least a second; same code as errKeyNetwork",
-	"auth/sigv4/errors.go kinds NoCredentials":                                         "unsigned requests are anonymous",
+	"replica/":                                                                                "about the target of the server's own replica",
+	"operate/openapi/openapi.go responses":                                                    "describes an answer",
+	"web/refusal.go Refusal.ErrorCode":                                                        "classifies an answer",
+	"buckets/s3api/errors.go Error.ErrorCode":                                                 "classifies an answer",
+	"buckets/s3api/errors.go Error.because":                                                   "its callers have the reasons",
+	"buckets/s3api/errors.go errAccessDenied":                                                 "always has another reason",
+	"buckets/s3api/errors.go byFault":                                                         "for errors of other packages; all that reach it have a line above it",
+	"app/console/console.go status":                                                           "no operation of the console fails with errcode.Denied",
+	"tokenserver/account.go Account.Check":                                                    "the accounts server's tokens have an account ID",
+	"buckets/s3api/policy.go because the bucket policy does not allow this":                   "the reasons above it cover all requests",
+	"buckets/s3api/policy.go because no action of a bucket policy covers this request":        "every operation has an action",
+	"buckets/s3api/handler.go because the account has no bucket with this name, and the name": "a plain name belongs to the signer",
+	"syncstorage/owner.go":                                                                    "a token always has a uid",
+	"syncstorage/spanner/store.go":                                                            "only on Spanner",
+	"syncstorage/collection.go ErrTooManyNames":                                               "answered 400",
+	"extstorage/names.go":                                                                     "a token always has an owner",
+	"extstorage/inspection/span.go":                                                           "only an operator's request has a span",
+	"extstorage/delete.go ErrInstallDeleting":                                                 "only while a deletion runs; same code as ErrInstallDeleted",
+	"buckets/names.go ErrNoAccountID":                                                         "a key always has an account",
+	"buckets/s3api/errors.go byStore":                                                         "only if the account is deleted during the request",
+	"buckets/s3api/handler.go errKeyExpired":                                                  "expires after at least a second; same code as errKeyNetwork",
+	"auth/sigv4/errors.go kinds NoCredentials":                                                "unsigned requests are anonymous",
 }
 
 // refusedWalk provokes refusals.
@@ -534,6 +535,8 @@ func (w *refusedWalk) refuseObjects() {
 	send(nil, get, "/", "")
 	send(nil, put, "/photos/a", "x")
 	send(nil, get, "/nobucket/a", "")
+	send(&w.other, get, "/main:nobucket/a", "")
+	send(w.key(`{"bucket":["photos"]}`), get, "/nobucket/a", "")
 	send(&w.other, put, "/main:photos/a", "x")
 	send(known, put, "/other:new", "")
 	send(w.key(`{"bucket":["photos"],"right":["read"]}`), put, "/photos/a", "x")
