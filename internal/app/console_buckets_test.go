@@ -350,7 +350,7 @@ func (b *browser) consoleBucketSettings() {
 	b.open("buckets/buckets")
 	b.submit("Create bucket", "account", "tester", "bucket", "second")
 	b.shows("Created bucket second of account tester.")
-	b.shows("Bucket second", "There are no objects here.")
+	b.shows("second", "There are no objects here.")
 	b.follow("Unfinished uploads")
 	b.shows("There are no incomplete uploads.")
 	b.open("buckets/buckets/show?account=tester&bucket=second")

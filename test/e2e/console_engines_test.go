@@ -129,7 +129,7 @@ func cancelUpload(t *testing.T, p *chromium.Page, c s3, s *binary.Server, object
 	p.Go(t, objects)
 	drop := func() {
 		t.Helper()
-		at := chromium.Run[[]float64](t, p, `$('form.drop').scrollIntoView(); const r = $('form.drop').getBoundingClientRect(); return [r.left + 10, r.top + 10]`)
+		at := chromium.Run[[]float64](t, p, `const r = $('main h1').getBoundingClientRect(); return [r.left + 10, r.top + 10]`)
 		p.Drop(t, at[0], at[1], file)
 	}
 	stored := func() (all []string) {
@@ -154,7 +154,7 @@ func cancelUpload(t *testing.T, p *chromium.Page, c s3, s *binary.Server, object
 		}
 	}
 	says := chromium.Run[string](t, p, `await until(() => $('.uploads progress')?.value > 0); $('.uploads button').click();
-		return $('.upload-state').textContent + ': ' + await until(() => $('form.drop ~ [role=status]').textContent)`)
+		return $('.upload-state').textContent + ': ' + await until(() => $('main > [role=status]:not(.notice)').textContent)`)
 	if says != "canceled: Uploaded 0 of 1, canceled 1." {
 		t.Errorf("after the upload the page says %q", says)
 	}
@@ -168,7 +168,7 @@ func cancelUpload(t *testing.T, p *chromium.Page, c s3, s *binary.Server, object
 	}
 	p.Throttle(t, -1)
 	drop()
-	chromium.Run[bool](t, p, `return !!await until(() => $('form.drop ~ [role=status]').textContent.startsWith('Uploaded 1 of 2, canceled 1.'))`)
+	chromium.Run[bool](t, p, `return !!await until(() => $('main > [role=status]:not(.notice)').textContent.startsWith('Uploaded 1 of 2, canceled 1.'))`)
 	if got := c.want(http.StatusOK, http.MethodGet, "/pictures/large.bin", nil); !bytes.Equal(got, body) {
 		t.Errorf("the object has %d bytes", len(got))
 	}

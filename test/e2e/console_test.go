@@ -114,7 +114,7 @@ func (c *consolePages) fillBucket() {
 			c.t.Fatal(err)
 		}
 	}
-	at := chromium.Run[[]float64](c.t, c.p, `$('form.drop').scrollIntoView({ behavior: 'instant' }); const r = $('form.drop').getBoundingClientRect(); return [r.left + 10, r.top + 10]`)
+	at := chromium.Run[[]float64](c.t, c.p, `const r = $('main h1').getBoundingClientRect(); return [r.left + 10, r.top + 10]`)
 	c.p.Await(c.t, func() { c.p.Drop(c.t, at[0], at[1], files...) })
 	if says := chromium.Run[string](c.t, c.p, `return $('.notice').textContent`); says != "Uploaded 2 objects." {
 		c.t.Errorf("after dropping two files the page says %q", says)

@@ -44,14 +44,10 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 		if err != nil {
 			return nil, err
 		}
-		page.Blocks = append(page.Blocks, usageFacts(used[0]), bucketLinks(a, b))
+		page.Blocks = append(page.Blocks, usageFacts(used[0]))
 	}
 	t.Views = viewsOf(a, b, t, r)
-	blocks := []service.Block{t, uploadForm(a, b, folder)}
-	if len(t.Rows) == 0 {
-		slices.Reverse(blocks)
-	}
-	page.Blocks = append(page.Blocks, blocks...)
+	page.Blocks = append(page.Blocks, t, uploadForm(a, b, folder))
 	return page, nil
 }
 

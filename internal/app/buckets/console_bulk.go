@@ -139,15 +139,3 @@ func (c *selection) delete(ctx context.Context, _ string, all []buckets.Object) 
 	}
 	return err
 }
-
-// bucketLinks links to the pages about a bucket.
-func bucketLinks(a buckets.Account, b buckets.Bucket) *service.Links {
-	return &service.Links{All: []service.Link{
-		{Text: "Settings", To: service.PageLink("buckets/show", "account", a.Name, "bucket", b.Name)},
-		{Text: "Lifecycle", To: service.PageLink("lifecycle/show", "account", a.Name, "bucket", b.Name)},
-		{Text: "Policy", To: service.PageLink("policy/show", "account", a.Name, "bucket", b.Name)},
-		{Text: "Notifications", To: service.PageLink("notifications/show", "account", a.Name, "bucket", b.Name)},
-		{Text: "Versions", To: service.PageLink("versions", "account", a.Name, "bucket", b.Name)},
-		{Text: "Multipart uploads", To: service.PageLink("uploads", "account", a.Name, "bucket", b.Name)},
-	}}
-}

@@ -15,7 +15,7 @@ import (
 // termsInput are a key's name, limits and expiry. Each may be omitted, which means unlimited for a new key and
 // unchanged for an existing key; "none" removes a limit.
 type termsInput struct {
-	Name     string   `flag:"name" doc:"display name, e.g. backup"`
+	Name     string   `flag:"name" names:"-" doc:"display name, e.g. backup"`
 	Buckets  []string `flag:"bucket" value:"NAME" names:"bucket,*" doc:"limit to bucket NAME, or with NAME* to a name prefix; repeatable" title:"Buckets"`
 	Prefix   string   `flag:"prefix" doc:"limit to objects with this name prefix" title:"Objects that begin with"`
 	Rights   []string `flag:"right" value:"RIGHT" names:"right" doc:"limit to RIGHT: read, write, delete, list, manage (buckets), policy (amounts to all rights), bypass (locks); repeatable" title:"Rights"`

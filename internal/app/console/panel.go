@@ -9,19 +9,16 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// isFolded reports whether a form is in a drawer until it is needed. Forms with a trial button or files are part of the
-// page, since they are its purpose.
+// isFolded reports whether a form is in a drawer until it is needed. Forms with a trial button are part of the page, since
+// they are its purpose.
 func isFolded(f *service.Form) bool {
-	return f.Title != "" && f.Trial == nil && !takesFiles(f) && !isLone(f)
+	return f.Title != "" && f.Trial == nil && !isLone(f)
 }
 
 // isLone reports whether a form is only a button.
 func isLone(f *service.Form) bool {
 	return len(f.Fields) == 0 && f.Confirm == "" && f.Trial == nil
 }
-
-// hasAnchor reports whether links may lead to the form.
-func hasAnchor(f *service.Form) bool { return isFolded(f) || takesFiles(f) }
 
 // formID returns the element ID that service.FormAnchor links to.
 func formID(f *service.Form) string { return service.FormAnchor(f.Page, f.Action)[1:] }
@@ -38,7 +35,7 @@ func (r *renderer) starts(blocks []service.Block) {
 		case *service.Live:
 			r.hasList = r.hasList || has[*service.Table](b.Blocks)
 		case *service.Form:
-			if hasAnchor(b) && r.action(b, b.Action) != nil {
+			if isFolded(b) && r.action(b, b.Action) != nil {
 				forms = append(forms, b)
 			}
 		}
@@ -81,7 +78,7 @@ func (r *renderer) starts(blocks []service.Block) {
 // mostStarts limits the buttons for forms at the top of a page.
 const mostStarts = 2
 
-// opener writes the button that opens a form's drawer, or leads to a form for files, which is part of the page.
+// opener writes the button that opens a form's drawer.
 func (r *renderer) opener(f *service.Form, text, class string) {
 	icon := ""
 	switch first, _, _ := strings.Cut(f.Title, " "); {
@@ -90,16 +87,12 @@ func (r *renderer) opener(f *service.Form, text, class string) {
 	case slices.Contains([]string{"Add", "Create", "Register"}, first):
 		icon = "plus"
 	}
-	tag, attrs := "button", []string{"type", "button", "popovertarget", formID(f), "class", class}
-	if takesFiles(f) {
-		tag, attrs = "a", []string{"href", "#" + formID(f), "class", class}
-	}
-	r.open(tag, attrs...)
+	r.open("button", "type", "button", "popovertarget", formID(f), "class", class)
 	if icon != "" {
 		r.icon(icon)
 	}
 	r.text(text)
-	r.close(tag)
+	r.close("button")
 }
 
 // takesFiles reports whether a form accepts several files, which can be dropped on it.

@@ -429,9 +429,6 @@ func (r *renderer) form(f *service.Form) {
 		r.element("summary", f.Submit+"…", summary...)
 		r.element("p", f.Ask)
 	}
-	if id := formID(f); takesFiles(f) && !slices.Contains(r.forms, id) {
-		attrs, r.forms = append(attrs, "id", id), append(r.forms, id)
-	}
 	r.open("form", append(attrs, "class", class)...)
 	if typed != nil && r.failed.err != nil {
 		r.wrong, r.focus = fieldErrors(r.failed.err), true

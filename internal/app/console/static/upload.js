@@ -39,11 +39,13 @@
       this.running = this.done = this.failed = this.canceled = this.all = 0;
       this.list = element("ol", "", { class: "uploads", "aria-label": "Uploads" });
       this.says = element("p", "", { role: "status" });
-      form.after(this.says, this.list);
+      (document.querySelector("main > .bulk, main > .scroll, main > .empty") ?? form).before(this.says, this.list);
     }
 
     add(files) {
       if (files.length === 0) return;
+      const sheet = this.form.closest("[popover]");
+      if (sheet?.matches(":popover-open")) sheet.hidePopover(); // the progress is on the page
       for (const { file, folder } of files) {
         const row = element("li");
         const bar = element("progress", "", { max: "1", value: "0", "aria-label": `Progress of ${file.name}` });
@@ -153,14 +155,17 @@
       uploads.add(files);
       input.value = "";
     };
-    form.addEventListener("dragover", (e) => {
+    const zone = form.closest("main"); // the list, too
+    zone.addEventListener("dragover", (e) => {
+      if (!e.dataTransfer.types.includes("Files")) return;
       e.preventDefault();
-      form.classList.add("over");
+      zone.classList.add("over");
     });
-    form.addEventListener("dragleave", () => form.classList.remove("over"));
-    form.addEventListener("drop", async (e) => {
+    zone.addEventListener("dragleave", (e) => zone.contains(e.relatedTarget) || zone.classList.remove("over"));
+    zone.addEventListener("drop", async (e) => {
+      if (!e.dataTransfer.types.includes("Files")) return;
       e.preventDefault();
-      form.classList.remove("over");
+      zone.classList.remove("over");
       if (!input.multiple) {
         if (e.dataTransfer.files.length === 0) return;
         input.files = e.dataTransfer.files;
