@@ -9,7 +9,7 @@ import (
 )
 
 // TestConsoleMenu checks that the navigation has the entries in the users' words, that each has at most seven lines, and
-// that every page that needs no values is in one of them. Pages about a bucket that also work without one are its tabs.
+// that every page without values is in the menu. Pages about a bucket are its tabs, also if they work without values.
 func TestConsoleMenu(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")

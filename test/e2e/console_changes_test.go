@@ -57,7 +57,7 @@ func (c *consolePages) askByKeyboard(axe *chromium.Axe) {
 	chromium.Run[bool](c.t, c.p, `return !!await until(() => !$(arguments[0]).checkVisibility())`, ask)
 }
 
-// openAll clicks on what shows a button: its drawer, which may be in a menu, and menus.
+// openAll opens the drawer and the menus around a button. The drawer may be opened in a menu.
 const openAll = `const open = (e) => {
 		for (let d = e.closest('details'); d; d = d.parentElement.closest('details')) if (!d.open) d.querySelector('summary').click();
 	};

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// level lists what is in a folder: its subfolders first, and then its objects. The store returns both in the order of
+// level lists a folder: its subfolders first, and then its objects. The store returns both in the order of
 // their names, so the subfolders are looked for before the page's objects, among the first entries. Subfolders
 // behind those stand among the objects.
 type level struct {
@@ -37,7 +37,7 @@ func (p position) String() string {
 
 var errPosition = errcode.New(errcode.Invalid, "After: expected the end of a page, as in the link to the next page")
 
-// parsePosition parses what String returns; "" is the beginning.
+// parsePosition parses the text from String; "" is the beginning.
 func parsePosition(s string) (p position, err error) {
 	if s == "" {
 		return p, nil

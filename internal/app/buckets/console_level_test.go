@@ -32,7 +32,7 @@ func levelOf(names []string) func(buckets.Query) (buckets.Page, error) {
 	}
 }
 
-// TestLevels checks that the pages of a level contain each entry once, and the subfolders first if they are found.
+// TestLevels checks that a level's pages contain each entry once, and the subfolders first if they are found.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -40,7 +40,7 @@ type Console struct {
 // Entries of the navigation that belong to no service. Services place pages below them with MenuItem.Under.
 const (
 	MenuOverview   = "Overview"
-	MenuActivity   = "Activity"   // what happened: requests, changes, jobs
+	MenuActivity   = "Activity"   // requests, changes, jobs
 	MenuProtection = "Protection" // backups, replica, alerts
 	MenuSettings   = "Settings"
 )
@@ -57,7 +57,7 @@ type MenuItem struct {
 // Frame is the header of pages about the same thing: the thing's name, and a tab for each page.
 type Frame struct {
 	Title string // the thing's name
-	Kind  string // what it is, e.g. "Bucket"
+	Kind  string // e.g. "Bucket"
 	Icon  string // as Console.Icon
 	Tabs  []Link // the current one has the page's path
 
