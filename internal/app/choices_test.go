@@ -24,6 +24,8 @@ var typed = map[string]string{
 	"tokenserver nodes/add node":               "it is new",
 	"guest tenants/suspend tenant":             "the list has only tenants that are suspended already",
 	"guest tokens/create tenant":               "the list has only suspended tenants",
+	"buckets keys/create name":                 "people name keys for themselves",
+	"buckets keys/limit name":                  "people name keys for themselves",
 	"extstorage service-tokens/create service": "other programs give themselves names",
 }
 
@@ -182,18 +184,17 @@ func TestChoicesOfKeys(t *testing.T) {
 	o.want("an account", http.StatusOK, "", http.MethodPost, "/console/buckets/accounts?do=create", o.form("/console/buckets/accounts", "account", "main"))
 	o.want("a bucket", http.StatusSeeOther, "", http.MethodPost, "/console/buckets/buckets?do=create", o.form("/console/buckets/buckets", "account", "main", "bucket", "photos"))
 	const keys = "/console/buckets/keys?account=main"
-	form := o.form(keys, "account", "main", "bucket", "photos", "right", "read", "return-to", "account=main")
-	form.Add("right", "list")
-	page := o.want("the form", http.StatusOK, `<option value="photos">`, http.MethodGet, keys, nil)
-	for _, want := range []string{"<legend>Rights</legend>", `name="right" type="checkbox" value="manage"`} {
+	form := o.form(keys, "account", "main", "bucket", "photos", "right", "read list", "return-to", "account=main")
+	page := o.want("the form", http.StatusOK, `name="bucket" type="checkbox" value="photos"`, http.MethodGet, keys, nil)
+	for _, want := range []string{"<legend>In these buckets</legend>", `<option value="read list">`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
 	}
 	form.Set("network", "nowhere")
-	page = o.want("a wrong network", http.StatusBadRequest, `value="list" checked`, http.MethodPost, "/console/buckets/keys?do=create", form)
-	if strings.Contains(page, `value="write" checked`) || !strings.Contains(page, `value="read" checked`) {
-		t.Errorf("the chosen rights:\n%s", page)
+	page = o.want("a wrong network", http.StatusBadRequest, `<option value="read list" selected>`, http.MethodPost, "/console/buckets/keys?do=create", form)
+	if !strings.Contains(page, `value="photos" checked`) || !strings.Contains(page, `<details class="details" open>`) {
+		t.Errorf("the chosen bucket, and the field with the error:\n%s", page)
 	}
 	form.Del("network")
 	o.want("a key", http.StatusOK, "Secret", http.MethodPost, "/console/buckets/keys?do=create", form)

@@ -38,7 +38,7 @@ func signed(t *testing.T, s sigv4test.Signer, method, address, body string) {
 // createAndRevokeKeys revokes the new key in the list and the first key on its own page.
 func createAndRevokeKeys(b *browser, first string) (second string) {
 	b.open("buckets/keys?account=tester")
-	b.submit("Create access key")
+	b.submit("Create access key", "right", "")
 	second = b.page.all("pre")[2].String()
 	b.shows("The secret key is not shown again in the console.")
 	b.open("buckets/keys?account=tester")
@@ -61,7 +61,7 @@ func consoleBuckets(b *browser) {
 	b.try(http.StatusBadRequest, "name", "Create account", "account", hostile)
 	b.submit("Create account", "account", "tester")
 	shown := b.page.all("pre")
-	if len(shown) != 4 {
+	if len(shown) < 4 {
 		b.t.Fatalf("no access key in\n%s", b.page)
 	}
 	endpoint, key := shown[1].String(), sigv4test.Signer{AccessKeyID: shown[2].String(), Secret: shown[3].String(), Region: "us-east-1"}

@@ -287,7 +287,7 @@ func (c *changing) fill(environ []string) {
 	alter(c.t, filepath.Join(c.data, "guest.db"), `INSERT INTO bff_consumer_user_sessions (session_id, user_id, list_id, linked_at, seen_at)
 		VALUES ('gus_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', 'u-1', 'gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B', unixepoch() * 1000000, unixepoch() * 1000000)`) // sweeps delete older rows
 	c.open("buckets/keys?account=main")
-	c.submit("Create access key")
+	c.submit("Create access key", "right", "")
 	shown := c.page.all("pre")
 	signer := sigv4test.Signer{AccessKeyID: shown[2].String(), Secret: shown[3].String(), Region: "us-east-1"}
 	put(c.t, signer, shown[1].String()+"/pictures", "")

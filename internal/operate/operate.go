@@ -108,6 +108,11 @@ type About struct {
 	// Button is the text on the button or the form's submit button. "" means the verb, e.g. "Retry all" for
 	// retry-all.
 	Button string
+	// OwnForm says that a page of the service has a form for this change, with the same inputs in other words. The
+	// console then makes none.
+	OwnForm bool
+	// Done is the title of the console's page with the result, e.g. "Access key created". "" means Title.
+	Done string
 	// Ask is the text before the change begins: in the dialog that a button opens, in the form, and
 	// before the command's question. It warns in whole sentences.
 	Ask string

@@ -53,6 +53,7 @@ type Row struct {
 	Cells    []any                  // a value for each column in Result.Columns; see Column.Type
 	Texts    []Text                 // fields tagged text
 	Tables   []Table                // fields tagged table
+	Snippets []Text                 // from the result's method Snippets: lines to copy that use a new secret; only the console shows them, and first a text without a title
 	Note     string                 // a list prints each distinct note once
 	Subjects map[string]string      // Operation.Names with this row's values
 	Called   string                 // for people; "": the subject
@@ -190,6 +191,9 @@ func (o *outputs) row(out any) Row {
 		r.Texts = append(r.Texts, Text{c.Title, shown(v.FieldByIndex(c.at).Interface())})
 	}
 	r.Tables = o.tablesOf(v)
+	if used, ok := out.(interface{ Snippets() []Text }); ok {
+		r.Snippets = used.Snippets()
+	}
 	if noted, ok := out.(interface{ Note() string }); ok {
 		r.Note = noted.Note()
 	}

@@ -85,6 +85,8 @@ type madeKey struct {
 	AccessKey string `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 	SecretKey string `json:"secretKey" title:"Secret key" secret:"The secret key is not shown again in the console. The command holdfast buckets keys list --secrets shows it."`
 	note      string
+	region    string
+	terms     buckets.KeyTerms
 }
 
 // Notice is "", so that the key is shown.
@@ -95,7 +97,7 @@ func (k madeKey) Note() string { return k.note }
 
 // made adds the endpoint to a key.
 func (s *Buckets) made(account string, key newKey) madeKey {
-	return madeKey{account, s.publicEndpoint(), key.id, key.secret, s.endpointNote()}
+	return madeKey{Account: account, Endpoint: s.publicEndpoint(), AccessKey: key.id, SecretKey: key.secret, note: s.endpointNote(), region: s.cfg.Region}
 }
 
 // addAccount creates the account and its key in one transaction.

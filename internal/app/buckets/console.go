@@ -47,6 +47,7 @@ func (s *Buckets) console() *service.Console {
 			{Name: "restore", Logged: []string{"account", "bucket", "object", "version"}, Run: s.restoreVersion},
 			{Name: "delete-version", Logged: []string{"account", "bucket", "object", "version"}, Run: s.deleteVersion},
 		}},
+		{Path: "keys", Access: operate.ForViewers, Show: s.showKeyForm},
 		{Path: "buckets/show", Access: operate.ForViewers, Show: s.showQuotaForm},
 		{Path: "lifecycle/show", Access: operate.ForViewers, Show: s.showAboveLifecycle},
 		{Path: "nodes", Access: operate.ForViewers, Show: showAuditLink},

@@ -23,6 +23,7 @@ func (s *Buckets) keyOperations() []operate.Operation {
 		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "keys/show", Doc: "Show an access key and its limits", Title: "Access key"}, on(s, s.showKey)),
 		operate.NewChange(operate.About{
 			Path: "keys/create", Doc: "Create an access key and print it with its secret", Title: "Create access key", Button: "Create access key",
+			OwnForm: true, Done: "Access key created",
 			Text: "Without limits the key may do everything in all the account's buckets.",
 			More: "Without limits the key may do everything in all the account's buckets. The right write includes overwriting, and\n" +
 				"manage creates and deletes buckets and changes their settings. A key limited to an object prefix can list\n" +
@@ -241,7 +242,9 @@ func (s *Buckets) addKey(ctx context.Context, in addKeyInput) (madeKey, error) {
 	}
 	var key newKey
 	key.id, key.secret, err = s.keys.Create(ctx, a.ID, terms)
-	return s.made(a.Name, key), err
+	made := s.made(a.Name, key)
+	made.terms = terms
+	return made, err
 }
 
 // keyInput names a key by its ID, which is unique in the server.

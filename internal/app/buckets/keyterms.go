@@ -17,11 +17,13 @@ import (
 type termsInput struct {
 	Name     string   `flag:"name" names:"-" doc:"display name, e.g. backup"`
 	Buckets  []string `flag:"bucket" value:"NAME" names:"bucket,*" doc:"limit to bucket NAME, or with NAME* to a name prefix; repeatable" title:"Buckets"`
+	Begins   string   `flag:"bucket-prefix" value:"NAME" doc:"limit to buckets whose names begin with NAME" title:"Buckets that begin with"`
 	Prefix   string   `flag:"prefix" doc:"limit to objects with this name prefix" title:"Objects that begin with"`
 	Rights   []string `flag:"right" value:"RIGHT" names:"right" doc:"limit to RIGHT: read, write, delete, list, manage (buckets), policy (amounts to all rights), bypass (locks); repeatable" title:"Rights"`
 	Networks []string `flag:"network" value:"CIDR" doc:"limit to clients in network CIDR, e.g. 10.0.0.0/8; repeatable" title:"Networks"`
 	Version2 string   `flag:"signature-v2" value:"allow" doc:"allow lets the key sign links and forms with Signature Version 2 although it has limits, none ends it" title:"Signature Version 2"`
 	Expires  string   `flag:"expires-in" value:"DURATION" doc:"DURATION until the key expires, e.g. 30d" title:"Expires in"`
+	Until    string   `flag:"expires-on" value:"DATE" doc:"DATE (UTC) on which the key expires, e.g. 2030-12-31" title:"Expires on"`
 }
 
 // noLimit removes a limit.
@@ -35,7 +37,7 @@ func (in termsInput) Check() error {
 	}{
 		{"name", termsInput{Name: in.Name}}, {"bucket", termsInput{Buckets: in.Buckets}}, {"prefix", termsInput{Prefix: in.Prefix}},
 		{"right", termsInput{Rights: in.Rights}}, {"network", termsInput{Networks: in.Networks}}, {"signature-v2", termsInput{Version2: in.Version2}},
-		{"expires-in", termsInput{Expires: in.Expires}},
+		{"expires-in", termsInput{Expires: in.Expires}}, {"expires-on", termsInput{Until: in.Until}}, {"bucket-prefix", termsInput{Begins: in.Begins}},
 	} {
 		t, err := of.alone.apply(buckets.KeyTerms{}, 0)
 		if err == nil {
@@ -58,6 +60,12 @@ func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyT
 	}
 	if len(in.Buckets) > 0 {
 		t.Limits.Buckets = givenList(in.Buckets)
+	}
+	if in.Begins != "" {
+		if len(in.Buckets) == 0 {
+			t.Limits.Buckets = nil
+		}
+		t.Limits.Buckets = append(t.Limits.Buckets, in.Begins+"*")
 	}
 	if len(in.Rights) > 0 {
 		t.Limits.Rights = nil
@@ -92,6 +100,18 @@ func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyT
 			return t, errcode.New(errcode.Invalid, "expected a duration of at least 1s, e.g. 30d, or none")
 		}
 		t.Expires = now.Add(life)
+	}
+	if in.Until != "" {
+		end, err := time.Parse(time.DateOnly, in.Until)
+		if err != nil {
+			return t, errcode.New(errcode.Invalid, "expected a date, e.g. 2030-12-31")
+		}
+		if t.Expires = buckets.At(end); t.Expires <= now {
+			return t, errcode.New(errcode.Invalid, "the date has passed")
+		}
+		if in.Expires != "" {
+			return t, errcode.New(errcode.Invalid, "give either a duration or a date")
+		}
 	}
 	return t, nil
 }

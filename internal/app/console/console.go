@@ -312,7 +312,7 @@ func (x *exchange) page(path string) error {
 	if err != nil {
 		return err
 	}
-	return x.sendView(http.StatusOK, shown{section, page, view, r.Values, nil})
+	return x.sendView(http.StatusOK, shown{section, page, view, r.Values, nil, false})
 }
 
 // mayOpen reports whether the session's role may see a page or get its file.
@@ -393,9 +393,9 @@ func (x *exchange) sendOutcome(section *Section, page *service.Page, view *servi
 		return errForm
 	}
 	if f.err == nil {
-		return x.sendView(http.StatusOK, shown{section, page, view, back, nil})
+		return x.sendView(http.StatusOK, shown{section, page, view, back, nil, true})
 	}
-	return x.sendResult(shown{section, page, view, back, f})
+	return x.sendResult(shown{section, page, view, back, f, true})
 }
 
 // sendResult shows a page with an action's result.
@@ -434,7 +434,7 @@ func (x *exchange) again(section *Section, page *service.Page, r *service.PageRe
 	if err != nil { // the page's subject was deleted
 		return cmp.Or(f.err, err)
 	}
-	return x.sendResult(shown{section, page, view, back, f})
+	return x.sendResult(shown{section, page, view, back, f, false})
 }
 
 // isUsage reports an error in an operation's input.

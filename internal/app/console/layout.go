@@ -100,6 +100,8 @@ type shown struct {
 	view    *service.View
 	values  url.Values // the page's query values, which links and forms keep
 	failed  *failure   // an action's result, shown with its form; nil: none
+
+	isOutcome bool // view is an action's, and has its own title
 }
 
 // sendView writes a whole page. An update by htmx gets only the page's service.Live part; the rest is rendered and
@@ -110,7 +112,7 @@ func (x *exchange) sendView(status int, s shown) error {
 	p := x.start(title+" · "+section.Title, view.Blocks...)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
 	var frame *service.Frame
-	if section.Frame != nil {
+	if section.Frame != nil && !s.isOutcome {
 		frame = section.Frame(s.page.Path, s.values)
 	}
 	if frame != nil && frame.Parents != nil {

@@ -345,7 +345,13 @@ func (r *renderer) facts(f *service.Facts) {
 
 // textBlock writes text with its line breaks; a text to copy gets a fixed font.
 func (r *renderer) textBlock(t *service.Text) {
-	r.heading(t.Title)
+	if t.Folded {
+		r.open("details", "class", "folded-text", "name", "texts")
+		r.element("summary", t.Title)
+		defer r.close("details")
+	} else {
+		r.heading(t.Title)
+	}
 	if !t.Copy {
 		r.element("p", t.Body, "class", "text")
 		return
@@ -464,12 +470,25 @@ func (r *renderer) form(f *service.Form) {
 func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Action) string) {
 	check := r.action(f, f.Check)
 	r.asked = ask(f)
+	hasDetails := false
 	for i := range f.Fields {
+		if f.Fields[i].Detail && !hasDetails {
+			hasDetails = true
+			open := ""
+			if len(r.wrong) > 0 {
+				open = "yes"
+			}
+			r.open("details", "class", "details", "open?", open)
+			r.element("summary", "More limits")
+		}
 		r.field(&f.Fields[i], typed)
 		if check != nil && (f.Fields[i].Lines >= editorLines || i == len(f.Fields)-1) {
 			r.check(to(check))
 			check = nil
 		}
+	}
+	if hasDetails {
+		r.close("details")
 	}
 	r.wrong = nil
 }

@@ -414,6 +414,7 @@ type Field struct {
 	Checkbox bool     // checked if Value is "yes"
 	Secret   bool     // hidden while typing
 	Optional bool     // may be empty
+	Detail   bool     // shown after a click on "More"; the form's last fields
 	File     bool     // one or more files; the last field
 	One      bool     // with File: a single file
 
@@ -456,6 +457,8 @@ type Text struct {
 	Title string
 	Body  string
 	Copy  bool // with a button that copies the text
+
+	Folded bool // shown after a click on the title; folded texts in a row open one at a time
 }
 
 // Notice is a sentence in a colored box.

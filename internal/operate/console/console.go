@@ -160,7 +160,7 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 	runs, running := p.runs()
 	view.Blocks = append(view.Blocks, runs...)
 	for _, o := range others {
-		if o.Missing() != nil {
+		if o.Missing() != nil || o.OwnForm {
 			continue
 		}
 		if p.list != nil && o.Kind == operate.Job && !o.Background && o.Subject() == nil && rows == 0 {
@@ -302,7 +302,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	var onRow, forms []*operate.Operation
 	for _, change := range changesOf(o.Noun(), all) {
 		switch {
-		case !namesRow(o, change):
+		case !namesRow(o, change), change.OwnForm:
 		case isForm(change):
 			forms = append(forms, change)
 		case !change.NewRow:
@@ -444,7 +444,11 @@ func action(o, list *operate.Operation) service.Action {
 			r.Values.Set(name, value)
 		}
 		if done.Notice == "" {
-			return service.Outcome{View: outcome(o, done)}, nil
+			view := outcome(o, done)
+			if list != nil && done.HasSecret() {
+				view.Blocks = append(view.Blocks, &service.Links{Primary: true, All: []service.Link{{Text: "Done", To: namesAfter(list, r).link(list)}}})
+			}
+			return service.Outcome{View: view}, nil
 		}
 		out := service.Outcome{Notice: strings.ReplaceAll(done.Notice, "\n", "; ")}
 		if r.Values.Has("return-page") && !o.Stays { // the shown thing may be deleted
@@ -463,7 +467,7 @@ func action(o, list *operate.Operation) service.Action {
 
 // outcome returns the page that shows a change's result without a notice. A secret is shown here only.
 func outcome(o *operate.Operation, r *operate.Result) *service.View {
-	view := &service.View{Title: cmp.Or(o.Title, o.Label())}
+	view := &service.View{Title: cmp.Or(o.Done, o.Title, o.Label())}
 	if !r.HasSecret() {
 		view.Blocks = []service.Block{facts(r, "")}
 		return view
@@ -481,6 +485,13 @@ func outcome(o *operate.Operation, r *operate.Result) *service.View {
 		view.Blocks = append(view.Blocks, &service.Text{Title: c.Title, Body: text, Copy: true})
 		if c.QR != "" {
 			view.Blocks = append(view.Blocks, &service.QR{Text: text, Label: c.QR})
+		}
+	}
+	for _, s := range r.Rows[0].Snippets {
+		if s.Title == "" {
+			view.Blocks = slices.Insert(view.Blocks, 0, service.Block(&service.Text{Body: s.Body}))
+		} else {
+			view.Blocks = append(view.Blocks, &service.Text{Title: s.Title, Body: s.Body, Copy: true, Folded: true})
 		}
 	}
 	return view
