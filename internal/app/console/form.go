@@ -15,6 +15,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
 	"holdfast/internal/web"
 	"holdfast/internal/web/rate"
 )
@@ -149,6 +150,9 @@ func (x *exchange) sendCheck(notice string, err error) {
 func fieldErrors(err error) map[string]string {
 	if e, ok := errors.AsType[*service.FieldErrors](err); ok {
 		return e.By
+	}
+	if e, ok := errors.AsType[*operate.InputError](err); ok {
+		return map[string]string{e.Input: e.Reason}
 	}
 	return nil
 }

@@ -437,7 +437,10 @@ func (r *renderer) form(f *service.Form) {
 	}
 	r.open("form", append(attrs, "class", class)...)
 	if typed != nil && r.failed.err != nil {
-		r.wrong, r.focus = fieldErrors(r.failed.err), true
+		r.wrong, r.focus = maps.Clone(fieldErrors(r.failed.err)), true
+		maps.DeleteFunc(r.wrong, func(name, _ string) bool {
+			return !slices.ContainsFunc(f.Fields, func(field service.Field) bool { return field.Name == name })
+		})
 		r.notice(service.Wrong, upper(cmp.Or(count(r.wrong), Message(r.failed.err)))+".")
 	}
 	r.open("input", "type", "hidden", "name", "csrf", "value", r.x.session.csrf)
