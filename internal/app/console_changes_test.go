@@ -219,7 +219,7 @@ type changing struct {
 	submitted  map[string]bool
 }
 
-// ownForms are the forms of pages that the services wrote themselves, by the operation that does the same.
+// ownForms are forms on pages that services wrote themselves, by the operation that does the same.
 var ownForms = map[string]string{
 	"/console/buckets/objects?do=put":       "/console/buckets/objects?do=upload",
 	"/console/buckets/objects?do=delete":    "/console/buckets/object?do=delete",
@@ -357,7 +357,7 @@ func (c *changing) awaitStopped() {
 }
 
 // note records the page's forms before or after a step. While a background job runs, a page also offers to stop it; except
-// for the drain, which the test makes wait and stops, note waits for the end of the job.
+// for the drain, which the test makes wait and stops, note waits until the job has ended.
 func (c *changing) note(s step) {
 	c.t.Helper()
 	stops := func() bool {

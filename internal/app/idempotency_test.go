@@ -28,7 +28,7 @@ type keyedRequest struct {
 	body, again, other string
 	againPath          string // "": path
 	otherHeader        http.Header
-	refused            string // status and code of the answer to other; "": the key was reused
+	refused            string // other's status and code; "": the key was reused
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 	consumeRoute = "POST /internal/handoff/bhd_01J8ZQ4Y7N5M3K2H1G0F9E8D7B/consume"
 )
 
-// keyedRequests are in an order in which they succeed. The name of a described route is as in conditionWalk.described.
+// keyedRequests are in an order in which they succeed. Described routes are named as in conditionWalk.described.
 func keyedRequests(userToken string) (names []string, all map[string]keyedRequest) {
 	all = map[string]keyedRequest{}
 	add := func(name string, r keyedRequest) {
@@ -100,6 +100,26 @@ func keyedRequests(userToken string) (names []string, all map[string]keyedReques
 	return names, all
 }
 
+// wantSame checks the answers to other spellings of a request, and to another request, with the same key. send sends
+// them.
+func wantSame(t *testing.T, name string, r keyedRequest, first *httptest.ResponseRecorder, send func(path, body string, more http.Header) *httptest.ResponseRecorder) {
+	t.Helper()
+	if first.Code >= http.StatusMultipleChoices || first.Header().Get("Idempotency-Replayed") != "" {
+		t.Errorf("%s: %d %v %s", name, first.Code, first.Header(), first.Body)
+		return
+	}
+	for _, again := range []struct{ path, body string }{{r.path, r.again}, {r.againPath, r.body}} {
+		if again.path != "" {
+			wantRepeated(t, name+" repeated as "+again.path+" "+again.body, first, send(again.path, again.body, nil), name == consumeRoute)
+		}
+	}
+	other := send(r.path, r.other, r.otherHeader)
+	status, code, _ := strings.Cut(cmp.Or(r.refused, "422 idempotency-key-reused"), " ")
+	if text := strings.ToLower(strings.ReplaceAll(other.Body.String(), "_", "-")); strconv.Itoa(other.Code) != status || !strings.Contains(text, `"`+code+`"`) {
+		t.Errorf("%s with another request: %d %s", name, other.Code, other.Body)
+	}
+}
+
 // TestSameRequestOfAKey repeats every request that takes an idempotency key in another spelling, which gets the first
 // answer again, and sends another request with the key, which is refused.
 func TestSameRequestOfAKey(t *testing.T) {
@@ -140,20 +160,7 @@ func TestSameRequestOfAKey(t *testing.T) {
 		if strings.Contains(name, "/handoff/"+someTenant) && json.Unmarshal(first.Body.Bytes(), &minted) != nil {
 			t.Fatalf("%s: %s", name, first.Body)
 		}
-		if first.Code >= http.StatusMultipleChoices || first.Header().Get("Idempotency-Replayed") != "" {
-			t.Errorf("%s: %d %v %s", name, first.Code, first.Header(), first.Body)
-			continue
-		}
-		for _, again := range []struct{ path, body string }{{r.path, r.again}, {r.againPath, r.body}} {
-			if again.path != "" {
-				wantRepeated(t, name+" repeated as "+again.path+" "+again.body, first, send(again.path, again.body, nil), name == consumeRoute)
-			}
-		}
-		other := send(r.path, r.other, r.otherHeader)
-		status, code, _ := strings.Cut(cmp.Or(r.refused, "422 idempotency-key-reused"), " ")
-		if text := strings.ToLower(strings.ReplaceAll(other.Body.String(), "_", "-")); strconv.Itoa(other.Code) != status || !strings.Contains(text, `"`+code+`"`) {
-			t.Errorf("%s with another request: %d %s", name, other.Code, other.Body)
-		}
+		wantSame(t, name, r, first, send)
 	}
 	w.revokeInstall()
 	for _, name := range names {

@@ -19,14 +19,14 @@ import (
 )
 
 // oddItems are item IDs that HTML, a form, JSON, a webhook or a copy could change. internal/guest/httpapi walks such IDs
-// through the requests of guests and booking sites.
+// through requests from guests and booking sites.
 var oddItems = []string{
 	"a/b", "/", "//", "%", "%2F", "a%2Fb", "...", "../..", "a b", " ", " a", "a ", "+", "?q=1&session=x", "#top", `"`, "'", "`", `\`, `\n`, "'; --", "<script>alert(1)</script>", `"><b>`, "&amp;", "]]>", "{{.}}",
 	"${x}", "-rf", "--json", "null", "0", "{token}", "{itemId}", ";", ",", "|", "*", "😀", "👩\u200d🚀", "é", "e\u0301", "שלום", "می\u200cخواهم", "界", "\ufffd",
 	strings.Repeat("a", 256), strings.Repeat("&", 256), strings.Repeat(`"`, 256), strings.Repeat("😀", 64),
 }
 
-// itemSink is a webhook that collects the item IDs of events. It refuses some until accepts is set.
+// itemSink is a webhook that collects the events' item IDs. It refuses some until accepts is set.
 type itemSink struct {
 	mu        sync.Mutex
 	refused   []string
@@ -72,7 +72,7 @@ func (s *itemSink) await(t *testing.T, n int) []string {
 	}
 }
 
-// TestOddItems walks item IDs from the guest to the webhook, the pages of the console, the commands and a copy.
+// TestOddItems walks item IDs from the guest to the webhook, the console, the commands and a copy.
 func TestOddItems(t *testing.T) {
 	t.Parallel()
 	testdb.CheckOnly(t, "the httpapi walks the IDs in make test")

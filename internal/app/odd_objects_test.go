@@ -32,7 +32,7 @@ type commands struct {
 	environ []string
 }
 
-// served returns the environment of a server that ran before.
+// served returns a former server's environment.
 func served(t *testing.T, settings ...string) (environ []string) {
 	t.Helper()
 	data := t.TempDir()
@@ -51,7 +51,7 @@ func served(t *testing.T, settings ...string) (environ []string) {
 	return environ
 }
 
-// run returns standard output. No command prints a character that could act on a terminal, except the contents of a file.
+// run returns standard output. No command prints a character that could act on a terminal, except a file's contents.
 func (c commands) run(stdin string, args ...string) string {
 	c.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -107,7 +107,7 @@ func TestOddObjectKeysByCommand(t *testing.T) {
 		c.environ = append(slices.Clone(environ), "HOLDFAST_BUCKETS__DATABASE_URL="+url)
 		check(url)
 	}
-	for _, key := range want { // the deletion of another key would fail, or leave this one
+	for _, key := range want { // deleting another key would fail, or leave this one
 		if got := c.run("", "buckets", "objects", "get", "main", "photos", "--", key); got != "body of "+key {
 			t.Errorf("%q has the body %q", key, got)
 		}
@@ -118,7 +118,7 @@ func TestOddObjectKeysByCommand(t *testing.T) {
 	}
 }
 
-// TestOddObjectKeysInConsole walks keys through S3 and the console's pages, links and forms. The deletion of a key must not
+// TestOddObjectKeysInConsole walks keys through S3 and the console's pages, links and forms. Deleting a key must not
 // delete another one, e.g. because browsers send CR as CR LF.
 func TestOddObjectKeysInConsole(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// refusedPlace is a place in the code that makes an answer 401 or 403: it names the status, errcode.Denied, or the reason of
-// an error of S3.
+// refusedPlace is a place in the code that makes an answer 401 or 403: it names the status, errcode.Denied, or an S3 error's
+// reason.
 type refusedPlace struct {
 	id   string // file, declaration and, in a table, the row
 	text string // longest constant text beside it, such as the reason; "" if there is none
@@ -24,8 +24,7 @@ type refusedPlace struct {
 // refusedPlaces reads the server's code. Comparisons with a status or code make no answer.
 func refusedPlaces(t *testing.T) (all []refusedPlace) {
 	t.Helper()
-	var reasoners []string
-	returned := map[string][]refusedPlace{} // reasons that functions return, by name
+	w := &placeWalk{files: token.NewFileSet(), returned: map[string][]refusedPlace{}}
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
@@ -35,55 +34,78 @@ func refusedPlaces(t *testing.T) (all []refusedPlace) {
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
-		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(w.files, path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
-		name := strings.TrimPrefix(filepath.ToSlash(path), "../")
+		w.name = strings.TrimPrefix(filepath.ToSlash(path), "../")
 		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && strings.Contains(name, "s3api/") && f.Body != nil {
-				ast.Inspect(f.Body, func(n ast.Node) bool {
-					if r, ok := n.(*ast.ReturnStmt); ok {
-						reason := longestText(r.Results)
-						returned[f.Name.Name] = append(returned[f.Name.Name], refusedPlace{name + " because " + reason, reason, files.Position(n.Pos()).Line})
-					}
-					return true
-				})
-			}
-			var parents []ast.Node
-			ast.Inspect(decl, func(n ast.Node) bool {
-				if n == nil {
-					parents = parents[:len(parents)-1]
-					return true
-				}
-				parents = append(parents, n)
-				if call, ok := n.(*ast.CallExpr); ok && isReason(call) {
-					reason := longestText(call.Args)
-					if reason == "" { // a function returns the reasons
-						reasoners = append(reasoners, call.Args[0].(*ast.CallExpr).Fun.(*ast.SelectorExpr).Sel.Name)
-						return true
-					}
-					all = append(all, refusedPlace{name + " because " + reason, reason, files.Position(n.Pos()).Line})
-				}
-				if s, ok := n.(*ast.SelectorExpr); ok && isRefusal(s) {
-					if p, ok := placeAt(decl, parents); ok {
-						p.id, p.line = name+" "+p.id, files.Position(n.Pos()).Line
-						all = append(all, p)
-					}
-				}
-				return true
-			})
+			w.returns(decl)
+			w.declaration(decl)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range reasoners {
-		all = append(all, returned[name]...)
+	for _, name := range w.reasoners {
+		w.all = append(w.all, w.returned[name]...)
 	}
-	return all
+	return w.all
+}
+
+// placeWalk collects the places in the file name, and those before.
+type placeWalk struct {
+	files     *token.FileSet
+	name      string
+	all       []refusedPlace
+	reasoners []string                  // functions that return reasons
+	returned  map[string][]refusedPlace // reasons that functions return, by name
+}
+
+func (w *placeWalk) because(reason string, n ast.Node) refusedPlace {
+	return refusedPlace{w.name + " because " + reason, reason, w.files.Position(n.Pos()).Line}
+}
+
+// returns adds the texts that an S3 function returns.
+func (w *placeWalk) returns(decl ast.Decl) {
+	f, ok := decl.(*ast.FuncDecl)
+	if !ok || !strings.Contains(w.name, "s3api/") || f.Body == nil {
+		return
+	}
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if r, ok := n.(*ast.ReturnStmt); ok {
+			w.returned[f.Name.Name] = append(w.returned[f.Name.Name], w.because(longestText(r.Results), n))
+		}
+		return true
+	})
+}
+
+// declaration adds a declaration's places.
+func (w *placeWalk) declaration(decl ast.Decl) {
+	var parents []ast.Node
+	ast.Inspect(decl, func(n ast.Node) bool {
+		if n == nil {
+			parents = parents[:len(parents)-1]
+			return true
+		}
+		parents = append(parents, n)
+		if call, ok := n.(*ast.CallExpr); ok && isReason(call) {
+			reason := longestText(call.Args)
+			if reason == "" { // a function returns the reasons
+				w.reasoners = append(w.reasoners, call.Args[0].(*ast.CallExpr).Fun.(*ast.SelectorExpr).Sel.Name)
+				return true
+			}
+			w.all = append(w.all, w.because(reason, n))
+		}
+		if s, ok := n.(*ast.SelectorExpr); ok && isRefusal(s) {
+			if p, ok := placeAt(decl, parents); ok {
+				p.id, p.line = w.name+" "+p.id, w.files.Position(n.Pos()).Line
+				w.all = append(w.all, p)
+			}
+		}
+		return true
+	})
 }
 
 func isRefusal(s *ast.SelectorExpr) bool {
@@ -91,13 +113,13 @@ func isRefusal(s *ast.SelectorExpr) bool {
 	return of != nil && slices.Contains([]string{"http.StatusUnauthorized", "http.StatusForbidden", "errcode.Denied"}, of.Name+"."+s.Sel.Name)
 }
 
-// isReason reports a call that gives an error of S3 another reason for the log.
+// isReason reports a call that gives an S3 error another reason for the log.
 func isReason(call *ast.CallExpr) bool {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && s.Sel.Name == "because"
 }
 
-// placeAt describes the last of parents, a status or code, unless it is compared, or is the key of a table.
+// placeAt describes the last parent, a status or code, unless it is compared, or is a table's key.
 func placeAt(decl ast.Decl, parents []ast.Node) (p refusedPlace, ok bool) {
 	at := parents[len(parents)-1]
 	row := ""
@@ -146,7 +168,7 @@ func placeAt(decl ast.Decl, parents []ast.Node) (p refusedPlace, ok bool) {
 	return p, true
 }
 
-// longestText returns the longest part of the constant texts in expressions, up to a verb of fmt.
+// longestText returns the longest part from the constant texts in expressions, up to a verb of fmt.
 func longestText(exprs []ast.Expr) (longest string) {
 	for _, e := range exprs {
 		ast.Inspect(e, func(n ast.Node) bool {

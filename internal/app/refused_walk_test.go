@@ -31,7 +31,7 @@ import (
 	"holdfast/internal/obs"
 )
 
-// unreached are places that no request to this server reaches, with the reason. The key is the place, or the beginning of
+// unreached are places that no request to this server reaches, with the reason. The key is the place, or the start for several
 // places.
 var unreached = map[string]string{
 	"replica/":                                                                                "about the target of the server's own replica",
@@ -75,8 +75,8 @@ const (
 	refusedMaster  = "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm"
 )
 
-// TestReasonOfEveryRefusal provokes 401 and 403 at every place in the code that answers so. It checks that the log of
-// refused requests shows the request with a reason in words, and without a secret of the request. A new place needs a case.
+// TestReasonOfEveryRefusal provokes 401 and 403 at every place in the code that answers so. It checks that the log for
+// refused requests shows the request with a reason in words, and without a secret from the request. A new place needs a case.
 func TestReasonOfEveryRefusal(t *testing.T) {
 	t.Parallel()
 	w := openRefused(t)
@@ -280,7 +280,7 @@ func (w *refusedWalk) wantEveryPlace() {
 	w.t.Logf("%d places, %d reasons", len(all), len(w.reasons))
 }
 
-// wantTables checks the services' lists of refusals, which also name them in metrics.
+// wantTables checks the services' refusals, which also name them in metrics.
 func (w *refusedWalk) wantTables() {
 	w.t.Helper()
 	for _, s := range w.app.opened {
@@ -685,7 +685,7 @@ func (w *refusedWalk) refuseNative() {
 
 const refusedBrowser = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
-// asBrowser adds the headers of a browser, so that the request does not look like a bot's.
+// asBrowser adds a browser's headers, so that the request does not look like a bot's.
 func asBrowser(r *http.Request) {
 	for name, value := range map[string]string{"User-Agent": refusedBrowser, "Accept-Language": "de", "Accept": "*/*", "Accept-Encoding": "gzip"} {
 		r.Header.Set(name, value)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"strings"
 
-	"holdfast/internal/app/service"
 	"holdfast/test/chromium"
 )
 
@@ -83,7 +82,7 @@ func (c *consolePages) drawerByKeyboard(axe *chromium.Axe) {
 	}
 	c.p.Press(c.t, ".sheet [name=bucket]", "Escape")
 	c.p.AwaitFocus(c.t, opener)
-	c.p.Go(c.t, c.base+"buckets/buckets"+service.FormAnchor("", "create"))
+	c.p.Go(c.t, c.base+"buckets/buckets#form--create")
 	c.p.AwaitFocus(c.t, ".sheet [name=bucket]")
 	c.p.Go(c.t, c.base+"buckets/buckets")
 	text := c.submit(step{button: "Create bucket", fields: []string{"bucket", "A bucket"}})

@@ -32,6 +32,39 @@ func levelOf(names []string) func(buckets.Query) (buckets.Page, error) {
 	}
 }
 
+// pagesOf returns the names on a level's pages, which are fewer than most.
+func pagesOf(t *rapid.T, l *level, limit, most int) (names []string) {
+	after := ""
+	for pages := 0; ; pages++ {
+		from, err := parsePosition(after)
+		if err != nil || pages > most {
+			t.Fatalf("page %d at %q: %v", pages, after, err)
+		}
+		entries, next, err := l.page(from, limit)
+		if err != nil || len(entries) > limit {
+			t.Fatalf("%d entries, %v", len(entries), err)
+		}
+		for i := range entries {
+			names = append(names, entries[i].Name())
+		}
+		if next == nil {
+			return names
+		}
+		after = next.String()
+	}
+}
+
+func foldersFirst(a, b string) int {
+	isFolder := func(name string) bool { return strings.HasSuffix(name, "/") }
+	switch {
+	case isFolder(a) == isFolder(b):
+		return 0
+	case isFolder(a):
+		return -1
+	}
+	return 1
+}
+
 // TestLevels checks that a level's pages contain each entry once, and the subfolders first if they are found.
 func TestLevels(t *testing.T) {
 	t.Parallel()
@@ -44,39 +77,13 @@ func TestLevels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got, want []string
+		var want []string
 		for i := range all.Entries {
 			want = append(want, all.Entries[i].Name())
 		}
-		after := ""
-		for pages := 0; ; pages++ {
-			from, err := parsePosition(after)
-			if err != nil || pages > len(want)+2 {
-				t.Fatalf("page %d at %q: %v", pages, after, err)
-			}
-			entries, next, err := l.page(from, limit)
-			if err != nil || len(entries) > limit {
-				t.Fatalf("%d entries, %v", len(entries), err)
-			}
-			for i := range entries {
-				got = append(got, entries[i].Name())
-			}
-			if next == nil {
-				break
-			}
-			after = next.String()
-		}
-		isFolder := func(name string) bool { return strings.HasSuffix(name, "/") }
+		got := pagesOf(t, l, limit, len(want)+2)
 		if l.look > len(want) {
-			slices.SortStableFunc(want, func(a, b string) int {
-				switch {
-				case isFolder(a) == isFolder(b):
-					return 0
-				case isFolder(a):
-					return -1
-				}
-				return 1
-			})
+			slices.SortStableFunc(want, foldersFirst)
 		} else {
 			slices.Sort(got)
 		}

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"net/url"
+	"slices"
 
 	"holdfast/internal/app/service"
 )
@@ -14,13 +15,13 @@ func frame(path string, values url.Values) *service.Frame {
 	case account == "":
 		return nil
 	case bucket != "":
-		f := tabbed(path, bucket, "Bucket", "bucket", []string{"account", account, "bucket", bucket}, bucketTabs)
+		f := tabbed(path, service.Frame{Title: bucket, Icon: "bucket", Tabs: bucketTabs}, "account", account, "bucket", bucket)
 		if f != nil && path != "objects" { // whose breadcrumbs are the folders
 			f.Parents = []service.Link{{Text: "Buckets", To: "buckets"}, {Text: account, To: service.PageLink("accounts/show", "account", account)}}
 		}
 		return f
 	}
-	f := tabbed(path, account, "Account", "accounts", []string{"account", account}, accountTabs)
+	f := tabbed(path, service.Frame{Title: account, Icon: "accounts", Tabs: accountTabs}, "account", account)
 	if f != nil {
 		f.Parents = []service.Link{{Text: "Accounts", To: "accounts"}}
 	}
@@ -38,15 +39,15 @@ var (
 	}
 )
 
-// tabbed returns a thing's header if path is one of its tabs, or else nil. names are the query values that name the thing.
-func tabbed(path, title, kind, icon string, names []string, tabs []service.Link) *service.Frame {
-	f, isTab := &service.Frame{Title: title, Kind: kind, Icon: icon}, false
-	for _, l := range tabs {
-		isTab = isTab || l.To == path
-		f.Tabs = append(f.Tabs, service.Link{Text: l.Text, To: service.PageLink(l.To, names...)})
-	}
-	if !isTab {
+// tabbed returns a thing's header with its names in the tabs' addresses, or nil if path is no tab. names are query values,
+// as for service.PageLink.
+func tabbed(path string, f service.Frame, names ...string) *service.Frame {
+	if !slices.ContainsFunc(f.Tabs, func(l service.Link) bool { return l.To == path }) {
 		return nil
 	}
-	return f
+	f.Tabs = slices.Clone(f.Tabs)
+	for i := range f.Tabs {
+		f.Tabs[i].To = service.PageLink(f.Tabs[i].To, names...)
+	}
+	return &f
 }

@@ -30,7 +30,7 @@ func TestExactInputs(t *testing.T) {
 	}
 }
 
-// TestHiddenInputsAreExact checks that every hidden field and check box of the console is written by exactInput, unless its
+// TestHiddenInputsAreExact checks that every hidden field and check box in the console is written by exactInput, unless its
 // value cannot have a line break.
 func TestHiddenInputsAreExact(t *testing.T) {
 	t.Parallel()

@@ -397,18 +397,7 @@ func (r *renderer) form(f *service.Form) {
 	if r.failed != nil && f.Has(r.failed.action) && keeps(r.failed.values, f.Keep) {
 		typed = r.failed.values
 	}
-	isPanel := (r.blocks > 1 || r.hasList) && isFolded(f) && !slices.Contains(r.forms, formID(f))
-	if isPanel {
-		r.forms = append(r.forms, formID(f))
-		r.openDrawer(f, typed != nil)
-	} else if isLone(f) && f.Title != "" {
-		r.openLine(f)
-	} else {
-		r.heading(f.Title)
-	}
-	if f.Text != "" && !(isLone(f) && f.Title != "") {
-		r.element("p", f.Text)
-	}
+	around := r.openForm(f, typed != nil)
 	to := func(a *service.Action) string {
 		return r.x.link(r.section, cmp.Or(f.Page, r.at.Path)) + "?do=" + url.QueryEscape(a.Name)
 	}
@@ -461,11 +450,29 @@ func (r *renderer) form(f *service.Form) {
 	if f.Ask != "" {
 		r.close("details")
 	}
-	if isPanel {
-		r.close("section")
-	} else if isLone(f) && f.Title != "" {
-		r.close("div")
+	if around != "" {
+		r.close(around)
 	}
+}
+
+// openForm writes a form's title and text, in a drawer or on a line. It returns the element around the form, which the
+// caller closes, or "".
+func (r *renderer) openForm(f *service.Form, isOpen bool) (around string) {
+	switch isAlone := r.blocks == 1 && !r.hasList; {
+	case isLone(f) && f.Title != "":
+		r.openLine(f)
+		return "div"
+	case isFolded(f) && !isAlone && !slices.Contains(r.forms, formID(f)):
+		r.forms = append(r.forms, formID(f))
+		r.openDrawer(f, isOpen)
+		around = "section"
+	default:
+		r.heading(f.Title)
+	}
+	if f.Text != "" {
+		r.element("p", f.Text)
+	}
+	return around
 }
 
 // fields writes the form's fields. The result of Form.Check is shown below the editor, or else below the last field.

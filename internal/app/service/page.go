@@ -57,7 +57,6 @@ type MenuItem struct {
 // Frame is the header of pages about the same thing: the thing's name, and a tab for each page.
 type Frame struct {
 	Title string // the thing's name
-	Kind  string // e.g. "Bucket"
 	Icon  string // as Console.Icon
 	Tabs  []Link // the current one has the page's path
 

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestReasonsOfUnknownBuckets checks what the log says about a bucket that a request does not find. An account's private
+// TestReasonsOfUnknownBuckets checks the log's reason for a bucket that a request does not find. An account's private
 // bucket exists, so the reason must not say that it does not. Requests for a private and for an absent bucket get the same
 // answer, as S3 gives for a private bucket, and the same reason.
 func TestReasonsOfUnknownBuckets(t *testing.T) {
