@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"holdfast/client/internal/utf8check"
 )
 
 // Precondition is a condition on a record. If it is not met, nothing is written, and the error contains the code
@@ -287,8 +289,12 @@ func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
 
 const typeJSON = "application/json"
 
-// encode encodes v without escaping <. With \u003c, a value of maximum size would exceed the server's limit.
+// encode encodes v without escaping <. With \u003c, a value of maximum size would exceed the server's limit. It refuses
+// text that is not valid UTF-8, which encoding/json would change.
 func encode(v any) (json.RawMessage, error) {
+	if err := utf8check.Check(v); err != nil {
+		return nil, fmt.Errorf("holdfast: %w", err)
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

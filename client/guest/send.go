@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/client/internal/retry"
+	"holdfast/client/internal/utf8check"
 )
 
 // transport sends requests with retries.
@@ -94,7 +95,10 @@ func (t *transport) try(ctx context.Context, r call, into any) error {
 func (t *transport) send(ctx context.Context, r call, into any) error {
 	var body []byte
 	if r.body != nil {
-		var err error
+		err := utf8check.Check(r.body) // encoding/json would change the text
+		if err != nil {
+			return fmt.Errorf("holdfast: %w", err)
+		}
 		if body, err = json.Marshal(r.body); err != nil {
 			return err
 		}

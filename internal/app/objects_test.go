@@ -9,13 +9,23 @@ import (
 	"testing"
 
 	"holdfast/internal/cli"
+	"holdfast/internal/testdb"
 )
 
 // TestObjectsAndRecordsByCommand runs the commands beside a running server, which serves the stored values, and shows its
 // changes.
 func TestObjectsAndRecordsByCommand(t *testing.T) {
 	t.Parallel()
-	b, _, environ := serveConsole(t, "HOLDFAST_BUCKETS__INLINE=100")
+	t.Run("SQLite", func(t *testing.T) { t.Parallel(); objectsAndRecordsByCommand(t) })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		objectsAndRecordsByCommand(t, onDatabase(testdb.PostgresDatabase(t))...)
+	})
+}
+
+func objectsAndRecordsByCommand(t *testing.T, settings ...string) {
+	t.Helper()
+	b, _, environ := serveConsole(t, append(settings, "HOLDFAST_BUCKETS__INLINE=100")...)
 	run := func(stdin string, args ...string) (status int, out string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
@@ -44,6 +54,8 @@ func TestObjectsAndRecordsByCommand(t *testing.T) {
 	succeeds("stored 2026/photo.jpg: 300000 bytes, ETag ", "", "buckets", "objects", "put", "main", "photos", "2026/photo.jpg", file, "--content-type", "image/jpeg")
 	succeeds("stored note.txt: 5 bytes", "hello", "buckets", "objects", "put", "main", "photos", "note.txt", "--metadata", `{"author":"Ada"}`)
 	succeeds(`{"prefix":"2026/","bytes":0}`, "", "buckets", "objects", "list", "main", "photos", "--delimiter", "/", "--json")
+	fails("holdfast: nobody: the account does not exist", "buckets", "objects", "list", "nobody", "photos")
+	fails("holdfast: nothing: the bucket does not exist", "buckets", "objects", "list", "main", "nothing")
 	fails("the condition does not hold", "buckets", "objects", "put", "main", "photos", "note.txt", file, "--if-none-match", "*")
 	succeeds("hello", "", "buckets", "objects", "get", "main", "photos", "note.txt")
 	succeeds("", "", "buckets", "objects", "get", "main", "photos", "2026/photo.jpg", "-o", copied)

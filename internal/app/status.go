@@ -38,6 +38,7 @@ type serverStatus struct {
 	Documents string          `json:"documents,omitempty"`
 	console   string          // address for a browser on this machine; "": disabled
 	admin     string          // the admin listener's address for a browser on this machine; "": none
+	signIn    bool            // a Firefox opened the page to sign in
 }
 
 // serviceStatus is a service on the status page; see service.Client.
@@ -54,6 +55,7 @@ type serviceStatus struct {
 // statusPage answers browsers with HTML and other programs with JSON.
 func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	status := a.status(at.String())
+	status.signIn = r.URL.Query().Has("context") // e.g. fx_desktop_v3, in the address of an accounts server's sign-in page
 	if a.isOnThisMachine(r) {
 		status.admin = a.adminURL()
 		status.console = a.consoleURL()
@@ -280,6 +282,10 @@ func (s *serverStatus) page(base string) []byte {
 	put := b.put
 	b.begin("Holdfast")
 	put("<h1>Holdfast is running</h1>\n<p>This storage server is %s.</p>\n", s.Status)
+	if s.signIn {
+		put("<p>Firefox looks for the sign-in page here, because identity.fxaccounts.autoconfig.uri names this server, which has none. " +
+			"Reset that setting in about:config, set identity.sync.tokenserver.uri as shown below, and sign in again.</p>\n")
+	}
 	if s.console != "" {
 		put("<p>Manage it in the <a href=\"%[1]s\">console</a>: %[1]s</p>\n", s.console)
 	}

@@ -311,7 +311,7 @@ func aside() []rule { //nolint:funlen // a table
 			reason: "it is a separate module, so that its library is not a dependency of the server",
 		},
 		{
-			who: []string{"client/**"}, ours: []string{"client/internal/retry"}, libs: []string{"pgregory.net/rapid"}, tests: []string{"internal/openapitest", "test/binary"},
+			who: []string{"client/**"}, ours: []string{"client/internal/**"}, libs: []string{"pgregory.net/rapid"}, tests: []string{"internal/openapitest", "test/binary"},
 			reason: "other programs import it, and must not depend on packages of the server",
 		},
 		{

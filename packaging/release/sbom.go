@@ -48,7 +48,8 @@ func (r *release) sbom(a arch) error {
 		return err
 	}
 	for _, l := range all {
-		purl := "pkg:npm/" + l.Name + "@" + l.Version
+		// The @ before an npm scope is encoded: the one before the version separates it.
+		purl := "pkg:npm/" + strings.Replace(l.Name, "@", "%40", 1) + "@" + l.Version
 		components = append(components, cdx.Component{
 			BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: l.Name, Version: l.Version, PackageURL: purl,
 			Licenses: &cdx.Licenses{{License: &cdx.License{ID: l.License}}},

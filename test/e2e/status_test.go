@@ -69,6 +69,11 @@ func TestStatusPage(t *testing.T) {
 	}
 	tellsNothing(t, s, strings.NewReplacer(s.Admin+"/console/", "", s.Admin+"/guide/", "").Replace(a.Body)) // local browsers get these addresses
 
+	const forFirefox = "identity.fxaccounts.autoconfig.uri names this server"
+	if signIn := page(t, "GET", s.URL+"/?context=fx_desktop_v3&entrypoint=fxa_toolbar_button", browser, ""); signIn.Status != http.StatusOK || !strings.Contains(signIn.Body, forFirefox) || strings.Contains(a.Body, forFirefox) {
+		t.Errorf("for a Firefox that looks for the sign-in page: %d %s", signIn.Status, signIn.Body)
+	}
+
 	head := page(t, "HEAD", s.URL+"/", browser, "")
 	if head.Status != http.StatusOK || head.Body != "" || head.Header.Get("Content-Length") != a.Header.Get("Content-Length") {
 		t.Errorf("HEAD: %d %q %v", head.Status, head.Body, head.Header)

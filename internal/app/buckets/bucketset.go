@@ -31,9 +31,10 @@ func (c bucketChange) Notice() string { return c.notice }
 
 // bucketOf reads the account and the bucket that an input names. The error names the part that does not exist.
 func (s *Buckets) bucketOf(ctx context.Context, in bucketInput) (a buckets.Account, b buckets.Bucket, err error) {
-	if a, err = s.account(ctx, in.Account); err == nil {
-		b, err = s.opened.Bucket(ctx, a.ID, in.Bucket)
+	if a, err = s.account(ctx, in.Account); err != nil {
+		return a, b, err
 	}
+	b, err = s.opened.Bucket(ctx, a.ID, in.Bucket)
 	return a, b, about(in.Bucket, err)
 }
 
