@@ -38,7 +38,7 @@ type serverStatus struct {
 	Documents string          `json:"documents,omitempty"`
 	console   string          // address for a browser on this machine; "": disabled
 	admin     string          // the admin listener's address for a browser on this machine; "": none
-	signIn    bool            // a Firefox opened the page to sign in
+	signIn    bool            // a browser opened the page to sign in
 }
 
 // serviceStatus is a service on the status page; see service.Client.
@@ -50,12 +50,13 @@ type serviceStatus struct {
 	Address string `json:"address,omitempty"` // the value for it, or ""
 	text    string
 	guide   string
+	misled  string
 }
 
 // statusPage answers browsers with HTML and other programs with JSON.
 func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	status := a.status(at.String())
-	status.signIn = r.URL.Query().Has("context") // e.g. fx_desktop_v3, in the address of an accounts server's sign-in page
+	status.signIn = r.URL.Query().Has("context") // e.g. fx_desktop_v3, as browsers open an accounts server's sign-in page
 	if a.isOnThisMachine(r) {
 		status.admin = a.adminURL()
 		status.console = a.consoleURL()
@@ -269,7 +270,7 @@ func (a *App) status(base string) serverStatus {
 		}
 		if s.Client != nil {
 			c := s.Client(base)
-			status.Title, status.Setting, status.Address, status.text, status.guide = c.Title, c.Setting, c.Address, c.Text, c.Guide
+			status.Title, status.Setting, status.Address, status.text, status.guide, status.misled = c.Title, c.Setting, c.Address, c.Text, c.Guide, c.Misled
 		}
 		all.Services = append(all.Services, status)
 	}
@@ -282,9 +283,10 @@ func (s *serverStatus) page(base string) []byte {
 	put := b.put
 	b.begin("Holdfast")
 	put("<h1>Holdfast is running</h1>\n<p>This storage server is %s.</p>\n", s.Status)
-	if s.signIn {
-		put("<p>Firefox looks for the sign-in page here, because identity.fxaccounts.autoconfig.uri names this server, which has none. " +
-			"Reset that setting in about:config, set identity.sync.tokenserver.uri as shown below, and sign in again.</p>\n")
+	for _, status := range s.Services {
+		if s.signIn && status.misled != "" {
+			put("<p>%s.</p>\n", status.misled)
+		}
 	}
 	if s.console != "" {
 		put("<p>Manage it in the <a href=\"%[1]s\">console</a>: %[1]s</p>\n", s.console)

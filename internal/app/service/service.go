@@ -321,6 +321,8 @@ type Client struct {
 	Setting string // client's setting name, or ""
 	Address string
 	Guide   string // file name, shipped with the server
+
+	Misled string // for a browser that looks here for a sign-in page, which the server lacks; "": none does
 }
 
 // State says how good a Finding is.

@@ -240,6 +240,8 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 		return service.Client{
 			Title: "Firefox Sync", Text: "In Firefox, before you sign in to Sync, open about:config and set",
 			Setting: setting, Address: base + path, Guide: "docs/devices.md",
+			Misled: "Firefox looks for the sign-in page here, because identity.fxaccounts.autoconfig.uri names this server, which has none. Reset that setting in about:config, set " +
+				setting + " as shown below, and sign in again",
 		}
 	}
 	return opened, nil
