@@ -20,7 +20,7 @@ func (s *Buckets) accountOperations() []operate.Operation {
 		operate.NewRead(operate.About{Access: operate.ForViewers, Path: "accounts/show", Doc: "Show an account's usage and quotas", Title: "Account"}, on(s, s.showAccount)),
 		operate.NewChange(operate.About{
 			Path: "accounts/create", Doc: "Create an account with an access key", NewRow: true,
-			Title: "Create an account", Text: "It gets an access key, which is shown once.", Button: "Create account",
+			Title: "Create an account", Text: "It gets an access key. The command holdfast buckets keys list ACCOUNT --secrets shows it again.", Button: "Create account",
 		}, on(s, s.addAccount)),
 		operate.NewChange(operate.About{
 			Path: "accounts/delete", Doc: "Delete an account without buckets, and its access keys", Danger: true, Retypes: true,

@@ -30,7 +30,7 @@ var counts = []service.Counted{
 func (s *Buckets) console() *service.Console {
 	menu := []service.MenuItem{
 		{Pages: []string{"buckets"}}, {Title: "Accounts", Pages: []string{"accounts", "quotas", "tokens"}}, {Title: "Import", Pages: []string{"imports"}},
-		{Title: "Storage nodes", Pages: []string{"nodes", "damages", "audits"}}, {Title: "Plain names", Pages: []string{"names"}}, {Title: "Undelivered events", Pages: []string{"dead-letters"}},
+		{Title: "Storage nodes", Pages: []string{"nodes", "damages", "audits"}}, {Title: "Plain names", Pages: []string{"names"}}, {Title: "Dead letters", Pages: []string{"dead-letters"}},
 		{Under: service.MenuActivity, Title: "Background jobs", Pages: []string{"runs"}},
 	}
 	return &service.Console{Title: "Buckets", Icon: "bucket", Menu: menu, Frame: frame, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseThing, Finds: finds, Counts: counts, Pages: []service.Page{

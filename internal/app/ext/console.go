@@ -28,7 +28,7 @@ func (s *Extensions) console() *service.Console {
 	records := []string{"tenant", "install", "namespace", "key"}
 	return &service.Console{Title: "Records", Icon: "records", Menu: []service.MenuItem{
 		{Title: "Installs", Pages: []string{"installs"}}, {Title: "Tenants", Pages: []string{"tenants"}}, {Title: "Usage", Pages: []string{"usage"}},
-		{Title: "Undelivered events", Pages: []string{"dead-letters"}}, {Under: service.MenuActivity, Title: "Background jobs", Pages: []string{"runs"}},
+		{Title: "Dead letters", Pages: []string{"dead-letters"}}, {Under: service.MenuActivity, Title: "Background jobs", Pages: []string{"runs"}},
 	}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseTier, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "installs/show", Access: operate.ForViewers, Show: s.showBrowser, Actions: []service.Action{{Name: "open", Reads: true, Run: s.openNamespace}}},
 		{Path: "feed", Title: "Changes", Access: operate.ForViewers, Show: s.showFeed},

@@ -22,7 +22,7 @@ var counts = []service.Counted{{Of: "wishlist", Table: "bff_consumer_session_see
 func (s *Guest) console() *service.Console {
 	return &service.Console{Title: "Guests", Icon: "hotel", Menu: []service.MenuItem{
 		{Title: "Sessions", Pages: []string{"sessions", "user-sessions"}}, {Title: "Handoffs", Pages: []string{"keys", "refusals"}}, {Title: "Tenants", Pages: []string{"tenants", "tenant-keys", "tokens"}},
-		{Title: "Events", Pages: []string{"outbox", "events", "event-schemas", "quarantine"}}, {Title: "Undelivered events", Pages: []string{"dead-letters"}}, {Title: "Retention", Pages: []string{"jobs"}},
+		{Title: "Events", Pages: []string{"outbox", "events", "event-schemas", "quarantine"}}, {Title: "Dead letters", Pages: []string{"dead-letters"}}, {Title: "Retention", Pages: []string{"jobs"}},
 	}, Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Counts: counts, Pages: []service.Page{
 		{Path: "sessions", Title: "Guest sessions", Listed: true, Access: operate.ForViewers, Show: s.showSessionForm, Actions: []service.Action{
 			{Name: "find", Reads: true, Run: s.findSession}, {Name: "open", Reads: true, Run: s.openSession},

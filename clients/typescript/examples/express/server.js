@@ -90,4 +90,8 @@ app.get("/paid", async (req, res) => {
 
 app.use((err, req, res, next) => res.status(err instanceof GuestError ? err.status : 400).type("text/plain").send(`${err.message}\n`));
 
-const server = app.listen(Number(PORT), "127.0.0.1", () => console.log(`http://127.0.0.1:${server.address().port}/`));
+if (!SERVICE?.startsWith("eyJ") || SERVICE.includes("…")) throw new Error("set SERVICE to the token that holdfast guest tokens create prints");
+const server = app.listen(Number(PORT), "127.0.0.1", (error) => {
+  if (error) throw new Error(`cannot listen on port ${PORT} (it is in handoff_url, too): ${error.message}`);
+  console.log(`http://127.0.0.1:${server.address().port}/`);
+});
