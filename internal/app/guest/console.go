@@ -40,7 +40,7 @@ func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service
 		Text: "A session's preferences, notes and lists are shown only with its cookie, which the guest can give you. Looking it up counts as using the session.", Action: "find", Submit: "Show session",
 		Fields: []service.Field{{Name: "cookie", Label: "Cookie", Secret: true, Help: "The value, or name=value as copied from a browser's developer tools."}},
 	}, &service.Form{
-		Title: "Session wishlist", Text: "Booking sites know the session ID from handoffs.", Action: "open", Submit: "Show wishlist",
+		Title: "Session wishlist", Text: "The sites that receive handoffs know the session ID.", Action: "open", Submit: "Show wishlist",
 		Fields: []service.Field{{Name: "session", Label: "Session", Help: "Session ID"}},
 	}}}, nil
 }

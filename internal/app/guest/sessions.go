@@ -17,7 +17,7 @@ func (s *Guest) sessionOperations() []operate.Operation {
 			"handoffs become void. Audit events stay until they are old, and unpublished events until they are published;\n" +
 			"they contain the session ID, which is random. If the command fails, run it again. It lists the backups and\n" +
 			"replicas that still hold the session's data, until when, and any remains in the database server.",
-		Title: "Erase a session", Text: "Deletes all data stored about the session and voids its open handoffs. Booking sites know the session ID.",
+		Title: "Erase a session", Text: "Deletes all data stored about the session and voids its open handoffs. The sites that receive handoffs know the session ID.",
 		Ask: "This cannot be undone.", Danger: true, NeedsYes: true, NewRow: true,
 	}, s.eraseSession)}
 }
