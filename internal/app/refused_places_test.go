@@ -17,7 +17,7 @@ import (
 // reason.
 type refusedPlace struct {
 	id   string // file, declaration and, in a table, the row
-	text string // longest constant text beside it, such as the reason; "" if there is none
+	text string // longest constant text beside it, such as the reason; ""
 	line int
 }
 

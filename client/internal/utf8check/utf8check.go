@@ -16,6 +16,7 @@ type InvalidError struct {
 	Place string // e.g. "titles[2]"; "" is the value itself
 }
 
+// Error names the place, without the text, which may be secret.
 func (e *InvalidError) Error() string {
 	if e.Place == "" {
 		return "the text is not valid UTF-8"
@@ -38,6 +39,7 @@ var (
 	number        = reflect.TypeFor[json.Number]()
 )
 
+// check looks into v, which is at a place; depth counts the values around it.
 func check(v reflect.Value, place string, depth int) error {
 	switch {
 	case !v.IsValid(), depth > deepest:
@@ -82,6 +84,7 @@ func check(v reflect.Value, place string, depth int) error {
 	return nil
 }
 
+// checkFields looks into the fields that encoding/json sends, under their JSON names.
 func checkFields(v reflect.Value, place string, depth int) error {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -103,6 +106,7 @@ func checkFields(v reflect.Value, place string, depth int) error {
 	return nil
 }
 
+// below returns the place of a member, e.g. "title" or "book.title".
 func below(place, name string) string {
 	if place == "" {
 		return name

@@ -28,6 +28,8 @@ type position struct {
 	after   string // the last name of the page before, or ""
 }
 
+// String returns the text for a link to the page; parsePosition reads it. The length separates two names, which may contain
+// every character.
 func (p position) String() string {
 	if !p.objects {
 		return "folders," + p.after

@@ -48,16 +48,18 @@ func newAsset(name, kind string) asset {
 	if err != nil {
 		panic(err)
 	}
-	sum := sha256.Sum256(body)
-	return asset{string(body), kind, hex.EncodeToString(sum[:8])}
+	return versioned(string(body), kind)
+}
+
+// versioned returns a file with its version.
+func versioned(body, kind string) asset {
+	sum := sha256.Sum256([]byte(body))
+	return asset{body, kind, hex.EncodeToString(sum[:8])}
 }
 
 // with adds another asset's version to its address in a, so that browsers keep that one, too.
 func (a asset) with(name string, other asset) asset {
-	a.body = strings.ReplaceAll(a.body, name, name+"?v="+other.version)
-	sum := sha256.Sum256([]byte(a.body))
-	a.version = hex.EncodeToString(sum[:8])
-	return a
+	return versioned(strings.ReplaceAll(a.body, name, name+"?v="+other.version), a.kind)
 }
 
 // assetLink returns a link with the file's version, which lets browsers keep the file for a year. name must be in

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
@@ -125,15 +124,11 @@ func (x *exchange) sendView(status int, s shown) error {
 	x.header(p, menu, entry, item)
 	p.open("main", "id", "main", "tabindex", "-1")
 	x.crumbs(p, section, entry, view)
-	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}
+	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed, frame: frame}
 	p.open("div", "class", "head")
 	icon := ""
 	if frame != nil {
 		title, icon = frame.Title, frame.Icon
-		for _, l := range frame.Tabs {
-			path, _, _ := strings.Cut(l.To, "?")
-			r.tabs = append(r.tabs, path)
-		}
 	}
 	p.title(title, icon)
 	r.starts(view.Blocks)

@@ -243,8 +243,7 @@ func listed(s *Section, at *service.Page, view *service.View) *service.Page {
 		return at
 	}
 	for _, l := range slices.Backward(view.Parents) {
-		path, _, _ := strings.Cut(l.To, "?")
-		if pg := s.page(path); pg != nil && pg.Listed {
+		if pg := s.page(pathOf(l.To)); pg != nil && pg.Listed {
 			return pg
 		}
 	}
@@ -253,6 +252,12 @@ func listed(s *Section, at *service.Page, view *service.View) *service.Page {
 		return pg
 	}
 	return nil
+}
+
+// pathOf returns a link's page without its values.
+func pathOf(to string) string {
+	path, _, _ := strings.Cut(to, "?")
+	return path
 }
 
 // crumbs writes the breadcrumbs: the entry in the navigation, then the view's parents. The entry's first page is not
@@ -289,7 +294,7 @@ func (x *exchange) tabs(p *page, s *Section, f *service.Frame, in *item, at *ser
 	case f != nil:
 		label = "Pages of " + f.Title
 		for i, l := range f.Tabs {
-			if path, _, _ := strings.Cut(l.To, "?"); path == at.Path {
+			if pathOf(l.To) == at.Path {
 				current = i
 			}
 			all = append(all, service.Link{Text: l.Text, To: x.link(s, l.To)})

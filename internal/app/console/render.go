@@ -28,7 +28,7 @@ type renderer struct {
 	blocks  int               // begun blocks; a form that is alone on its page is not in a drawer
 	hasList bool              // buttons beside the title open the forms
 	tables  int               // begun tables; they number the parameters for their order
-	tabs    []string          // paths of the page's tabs, to which no other links lead
+	frame   *service.Frame    // the page's header, or nil; no other links lead to its tabs
 	forms   []string          // element IDs in use, because rows may repeat a form
 	focus   bool              // focus the next field, because its form failed, or the next invalid field
 	wrong   map[string]string // messages by field, for the form that is being written
@@ -41,8 +41,7 @@ type renderer struct {
 
 // isTab reports whether a link leads to one of the page's tabs.
 func (r *renderer) isTab(to string) bool {
-	path, _, _ := strings.Cut(to, "?")
-	return slices.Contains(r.tabs, path)
+	return r.frame != nil && slices.ContainsFunc(r.frame.Tabs, func(l service.Link) bool { return pathOf(l.To) == pathOf(to) })
 }
 
 // newID numbers elements in the order of the page, so they keep their IDs when the page is loaded again.
@@ -376,8 +375,7 @@ func (r *renderer) action(f *service.Form, name string) *service.Action {
 
 // opens reports whether the session's role may open a link within the section.
 func (r *renderer) opens(to string) bool {
-	path, _, _ := strings.Cut(to, "?")
-	path, _, _ = strings.Cut(path, "#")
+	path, _, _ := strings.Cut(pathOf(to), "#")
 	pg := r.section.page(path)
 	return pg == nil || r.x.mayOpen(pg)
 }
