@@ -76,7 +76,6 @@ func describe(account string, t *buckets.KeyTerms) string {
 func (k madeKey) Snippets() []operate.Text {
 	r := strings.NewReplacer("ENDPOINT", k.Endpoint, "HOST", hostOf(k.Endpoint), "ACCESS", k.AccessKey, "SECRET", k.SecretKey, "REGION", k.region, "TLS", map[bool]string{true: "True", false: "False"}[strings.HasPrefix(k.Endpoint, "https://")])
 	all := []operate.Text{
-		{Title: "Environment (most SDKs)", Body: "export AWS_ENDPOINT_URL_S3=ENDPOINT\nexport AWS_ACCESS_KEY_ID=ACCESS\nexport AWS_SECRET_ACCESS_KEY=SECRET\nexport AWS_REGION=REGION"},
 		{Title: "aws", Body: "aws configure set aws_access_key_id ACCESS --profile holdfast\naws configure set aws_secret_access_key SECRET --profile holdfast\naws configure set region REGION --profile holdfast\naws configure set endpoint_url ENDPOINT --profile holdfast\naws --profile holdfast s3 ls"},
 		{Title: "rclone", Body: "rclone config create holdfast s3 provider=Other access_key_id=ACCESS secret_access_key=SECRET region=REGION endpoint=ENDPOINT\nrclone lsd holdfast:"},
 		{Title: "restic", Body: "export AWS_ACCESS_KEY_ID=ACCESS\nexport AWS_SECRET_ACCESS_KEY=SECRET\nrestic -r s3:ENDPOINT/BUCKET init"},
@@ -86,7 +85,8 @@ func (k madeKey) Snippets() []operate.Text {
 	for i := range all {
 		all[i].Body = r.Replace(all[i].Body)
 	}
-	return append([]operate.Text{{Body: describe(k.Account, &k.terms)}}, all...)
+	shell := shellKey{AccessKey: k.AccessKey, SecretKey: k.SecretKey, Endpoint: k.Endpoint, Region: k.region}
+	return append([]operate.Text{{Body: describe(k.Account, &k.terms)}, {Title: "Environment (most SDKs)", Body: shell.lines()}}, all...)
 }
 
 // hostOf returns an endpoint without its scheme.
